@@ -244,18 +244,18 @@ const wrongFiles: [title: string, files: Record<string, string>, message: string
 ];
 
 describe("a config with a mistake", () => {
-  it.each(wrongOptions)("is refused in one line that names the option: %s", async (_, body, message) => {
+  it.each(wrongOptions)("refuses a wrong config in one line that names the option: %s", async (_, body, message) => {
     expect((await mistake({ [one]: define(body) })).message).toBe(`${one}: ${message}`);
   });
 
-  it.each(wrongFiles)("is refused with the file and the place: %s", async (_, files, message, hint) => {
+  it.each(wrongFiles)("refuses a project with the file and the place: %s", async (_, files, message, hint) => {
     const found = await mistake(files);
     if (typeof message === "string") expect(found.message).toBe(message);
     else expect(found.message).toMatch(message);
     expect(found.hint).toBe(hint);
   });
 
-  it("is shown at the place that defines a workflow with authorize and no provider", async () => {
+  it("shows the place that defines a workflow with authorize and no provider", async () => {
     const files = { ...empty, "workflows/w.ts": workflow("w").replace(" });", ", authorize: () => true });") };
     expect((await mistake(files)).place).toMatchObject({ line: 2, column: 36 });
   });
@@ -280,7 +280,7 @@ describe("a config with a mistake", () => {
       '4:3: "./lib/helper.ts" has no export named "hlper"',
       undefined,
     ],
-  ])("is refused at the line of a misspelt import: %s", async (_, line, message, near) => {
+  ])("refuses a config at the line of a misspelt import: %s", async (_, line, message, near) => {
     const files = {
       [one]: `// first line\n${line}\nexport default {};`,
       "lib/helper.ts": "export const helper = 1;\n",
@@ -290,7 +290,7 @@ describe("a config with a mistake", () => {
   });
 
   it.each(["dev", "start"])(
-    "is printed by `agentserve %s` on one line without a stack, in `dev` with the code, and ends it with 1",
+    "ends `agentserve %s` with 1 at a mistake in the config, which is one line without a stack, in `dev` with the code",
     async (command) => {
       const folder = createProject({ [one]: define(`{ server: { prot: 1 } }`) });
       const { code, stdout, stderr } = await agentserve([command], { cwd: folder }).ended;
@@ -350,7 +350,7 @@ describe("a project", () => {
     for (const name of ["AS_A", "AS_B", "AS_C"]) delete process.env[name];
   });
 
-  it("starts from agents.config.ts.example", async () => {
+  it("loads agents.config.ts.example as the config of a project", async () => {
     const folder = createProject({ [one]: readFileSync("agents.config.ts.example", "utf8") });
     const snapshot = await load(folder);
     expect([...snapshot.workflows.keys()]).toEqual(["greeting"]);

@@ -8,14 +8,14 @@ const createAgent = () => defineAgent({ id: "assistant", ...options });
 const createWorkflow = () => defineWorkflow({ id: "approval" }).andThen({ id: "ask", execute: () => 1 });
 
 describe("defineAgent", () => {
-  it("keeps its id as a literal", () => {
+  it("keeps the id of an agent as a literal", () => {
     expectTypeOf(createAgent).returns.toEqualTypeOf<AgentDefinition<"assistant">>();
     expectTypeOf<AgentDefinition<"assistant">["id"]>().toEqualTypeOf<"assistant">();
     // @ts-expect-error the id is another one
     () => createAgent().id === "other";
   });
 
-  it("takes an id that is known only at run time, and every agent is an AgentDefinition", () => {
+  it("takes an agent id that is known only at run time, and every agent is an AgentDefinition", () => {
     const create = (id: string) => defineAgent({ id, ...options });
     expectTypeOf(create).returns.toEqualTypeOf<AgentDefinition>();
     expectTypeOf<AgentDefinition<"assistant">>().toExtend<AgentDefinition>();
@@ -24,7 +24,7 @@ describe("defineAgent", () => {
 });
 
 describe("defineConfig", () => {
-  it("keeps the ids of its agents and workflows, in order", () => {
+  it("keeps the ids of a config's agents and workflows, in order", () => {
     const create = () => defineConfig({ agents: [createAgent()], workflows: [createWorkflow()] });
     expectTypeOf<ReturnType<typeof create>["agents"][0]["id"]>().toEqualTypeOf<"assistant">();
     expectTypeOf<ReturnType<typeof create>["workflows"][0]["id"]>().toEqualTypeOf<"approval">();
@@ -32,7 +32,7 @@ describe("defineConfig", () => {
     expectTypeOf<ReturnType<typeof createWorkflow>>().toExtend<WorkflowDefinition>();
   });
 
-  it("gives callbacks their types", () => {
+  it("gives the callbacks of a config their types", () => {
     () =>
       defineConfig({
         configureApp: (app) => void app.get("/me", ({ context }) => context.authenticatedUser?.["id"]),
@@ -45,7 +45,7 @@ describe("defineConfig", () => {
     () => defineConfig({ server: { cors: false, allowedHosts: ["a.example"], limits: { bodyBytes: 1 } } });
   });
 
-  it("refuses a wrong value and an unknown key, nested ones too", () => {
+  it("does not compile a config with a wrong value or an unknown key, nested ones too", () => {
     // @ts-expect-error a port is a number
     () => defineConfig({ server: { port: "80" } });
     // @ts-expect-error no such key

@@ -44,7 +44,7 @@ async function call(path: string, body: unknown): Promise<any> {
   return response.json();
 }
 
-it("beyond 256 callers, the one that waits longest is told to ask again", { timeout }, async () => {
+it("tells the caller that waits longest to ask again, beyond 256 callers of an execution", { timeout }, async () => {
   const { place, gate } = await openHanging();
   let again = 0;
   const answers = Array.from({ length: 260 }, async () => {
@@ -58,7 +58,7 @@ it("beyond 256 callers, the one that waits longest is told to ask again", { time
   expect(statuses.filter((status) => status === "completed").length).toBe(256);
 });
 
-it("beyond 64 replicas, the reader that waits longest is woken, and all are at the end", { timeout }, async () => {
+it("wakes the reader that waits longest beyond 64 replicas, and all of them at the end", { timeout }, async () => {
   const { place, gate } = await openHanging();
   let woken = 0;
   const answers = Array.from({ length: 70 }, async (_, index) => {
@@ -71,7 +71,7 @@ it("beyond 64 replicas, the reader that waits longest is woken, and all are at t
   expect(woken).toBe(70);
 });
 
-it("commands that a drive has stored are not kept", { timeout }, async () => {
+it("keeps no commands of an execution that a drive has stored", { timeout }, async () => {
   const { engine, runnable, gate } = await openHanging();
   for (let times = 0; times < 60; times++) {
     const suspended = await engine.suspend("x", "for now");
@@ -82,7 +82,7 @@ it("commands that a drive has stored are not kept", { timeout }, async () => {
   expect(await engine.settled("x", 120)).toMatchObject({ status: "completed", epoch: 121 });
 });
 
-it("beyond 64 commands that no drive has stored, only an end is accepted", { timeout }, async () => {
+it("accepts only the end of an execution beyond 64 commands that no drive has stored", { timeout }, async () => {
   const { engine, place, definition, gate } = await openHanging();
   await engine.close({ drainMs: 0 });
   const second = await openEngine(place, definition, undefined, false); // drives nothing
@@ -106,7 +106,7 @@ it("beyond 64 commands that no drive has stored, only an end is accepted", { tim
     }
 });
 
-it("an execution id that is a part of a path is not found", { timeout }, async () => {
+it("finds no execution by an id that is a part of a path", { timeout }, async () => {
   const { engine } = await openHanging();
   const ids = [".", "..", "../x", "a/b", "", "-"];
   expect(await Promise.all(ids.map((id) => engine.state(id)))).toEqual(ids.map(() => undefined));

@@ -114,7 +114,7 @@ describe("a conversation on Restate", () => {
     }
   });
 
-  it("reads a history that is larger than an answer of Restate", { timeout: 10 * patienceMs }, async () => {
+  it("reads a conversation that is larger than an answer of Restate", { timeout: 10 * patienceMs }, async () => {
     const name = `store-${randomUUID()}`;
     const backend = restate({ ingress, admin, name, serve: { port: 0 }, timeouts: patientTimeouts });
     const conversations = await open(backend, 40_000_000);

@@ -19,20 +19,20 @@ async function serve(isReset: (count: number) => boolean): Promise<{ url: string
 }
 const send = (url: string) => sendJson(url, { method: "POST", body: "{}", signal: AbortSignal.timeout(20_000) });
 
-it("a call on a kept connection that was closed meanwhile is sent again on a new one", async () => {
+it("sends a call to Restate again if its kept connection was closed meanwhile", async () => {
   const { url, connections } = await serve((count) => count === 2);
   expect(await send(url)).toEqual({ status: 200, text: "{}" });
   expect(await send(url)).toEqual({ status: 200, text: "{}" });
   expect(connections()).toBe(2);
 });
 
-it("a call whose new connection is closed fails, and is not sent again", async () => {
+it("fails a call to Restate whose new connection is closed, and does not send it again", async () => {
   const { url, connections } = await serve(() => true);
   await expect(send(url)).rejects.toMatchObject({ code: "ECONNRESET" });
   expect(connections()).toBe(1);
 });
 
-it("calls one after the other share a connection", async () => {
+it("sends calls to Restate one after the other on one connection", async () => {
   const { url, connections } = await serve(() => false);
   for (let n = 0; n < 5; n++) await send(url);
   expect(connections()).toBe(1);

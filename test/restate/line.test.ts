@@ -29,7 +29,7 @@ function createLine() {
   return { line, told, sync, enter, sweep };
 }
 
-it("the first place has the turn, and the next one is told when it leaves", () => {
+it("gives the turn to the first place of a conversation's line, and tells the next one when it leaves", () => {
   const { line, told, sync, enter } = createLine();
   expect(enter("1", "2", "3").head).toBe("1");
   line.watch("3", "w3");
@@ -46,7 +46,7 @@ it("a repeated call changes nothing in the line of a conversation", () => {
   expect(enter("1").head).toBe("1");
 });
 
-it("a line has at most 32 waiting places beside named ones", () => {
+it("takes at most 32 waiting places into the line of a conversation, beside named ones", () => {
   const { sync, enter } = createLine();
   const ids = Array.from({ length: 34 }, (_, index) => `${index}`);
   expect(enter(...ids).refused).toEqual(["33"]);
@@ -54,7 +54,7 @@ it("a line has at most 32 waiting places beside named ones", () => {
   expect(sync({ leave: ["5", "6"], enter: [{ id: "a" }, { id: "b" }] }).refused).toEqual(["b"]);
 });
 
-it("places that are not renewed are dropped by the third sweep, all at once; others stay", () => {
+it("drops the places of a line that are not renewed by the third sweep, all at once; others stay", () => {
   const { line, told, sync, enter, sweep } = createLine();
   enter("dead 1", "dead 2", "alive");
   line.watch("dead 2", "w2");

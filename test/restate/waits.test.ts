@@ -190,7 +190,7 @@ describe("several waits on Restate", () => {
     ],
   });
 
-  it("decides a resume against its branch, not against the epoch", { timeout }, async () => {
+  it("decides a resume of one of several waits against its branch, not against the epoch", { timeout }, async () => {
     const place = { name: `branch-${randomUUID()}`, port: await freePort() };
     const { engine, runnable } = await openEngine(place, mixed as unknown as WorkflowDefinition); // the chain is one
     onTestFinished(() => engine.close({ drainMs: 0 }));

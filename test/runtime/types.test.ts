@@ -15,7 +15,7 @@ const order = defineWorkflow({
 });
 const agent = defineAgent({ id: "agent", instructions: "", model: echoModel() });
 
-it("knows input and result of the workflow that it gets", () => {
+it("types the input and the result of a workflow that the runtime starts", () => {
   () => {
     expectTypeOf(runtime.start(order, { amount: "5" })).resolves.toEqualTypeOf<ExecutionHandle<{ paid: number }>>();
     expectTypeOf(runtime.start("order", { any: 1 })).resolves.toEqualTypeOf<ExecutionHandle>();
@@ -33,7 +33,7 @@ it("knows input and result of the workflow that it gets", () => {
   };
 });
 
-it("knows the outcome by its status", () => {
+it("types the outcome of an execution by its status", () => {
   async () => {
     const outcome = await runtime.execute(order, { amount: "5" });
     if (outcome.status === "completed") expectTypeOf(outcome.result).toEqualTypeOf<{ paid: number }>();
@@ -44,7 +44,7 @@ it("knows the outcome by its status", () => {
   };
 });
 
-it("knows the answer of an agent", () => {
+it("types the answer of an agent that the runtime asks", () => {
   () => {
     expectTypeOf(runtime.ask(agent, "hi")).resolves.toEqualTypeOf<string>();
     expectTypeOf(runtime.ask("agent", "hi", { schema: v.object({ ok: v.boolean() }) })).resolves.toEqualTypeOf<{

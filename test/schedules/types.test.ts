@@ -12,7 +12,7 @@ const free = defineWorkflow({ id: "free" });
 const cron = "0 3 * * *";
 
 describe("defineSchedule", () => {
-  it("takes the input that the workflow's schema takes", () => {
+  it("types the input of a schedule by the schema of its workflow", () => {
     () =>
       expectTypeOf(
         defineSchedule({ id: "s", workflow: order, cron, input: { amount: "5" } }),
@@ -25,7 +25,7 @@ describe("defineSchedule", () => {
     () => defineSchedule({ id: "s", workflow: optional, cron, input: { days: "7" } });
   });
 
-  it("may do without an input only if the workflow needs none", () => {
+  it("takes a schedule without an input only if its workflow needs none", () => {
     () => defineSchedule({ id: "s", workflow: free, cron });
     () => defineSchedule({ id: "s", workflow: optional, cron });
     () => defineSchedule({ id: "s", workflow: "any", cron });
@@ -33,7 +33,7 @@ describe("defineSchedule", () => {
     () => defineSchedule({ id: "s", workflow: order, cron });
   });
 
-  it("types the function that makes the input of a tick", () => {
+  it("types the function that makes the input of a schedule's tick", () => {
     () =>
       defineSchedule({
         id: "s",
@@ -51,7 +51,7 @@ describe("defineSchedule", () => {
     () => defineSchedule({ id: "s", workflow: order, cron, input: async () => ({ amount: 5 }) });
   });
 
-  it("takes either cron or every", () => {
+  it("takes a schedule with either cron or every", () => {
     () => defineSchedule({ id: "s", workflow: free, every: "15m" });
     () => defineSchedule({ id: "s", workflow: free, every: 60_000 });
     // @ts-expect-error an interval counts in UTC
@@ -62,7 +62,7 @@ describe("defineSchedule", () => {
     () => defineSchedule({ id: "s", workflow: free });
   });
 
-  it("refuses a wrong option, an unknown one, and what is not a workflow", () => {
+  it("does not compile a schedule with a wrong or unknown option, or without a workflow", () => {
     () =>
       defineSchedule({
         id: "s",

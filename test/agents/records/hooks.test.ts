@@ -21,7 +21,7 @@ function recorder() {
   return { heard, hooks };
 }
 
-it("calls no hook again for what was recorded before a restart, and onEnd at its end", async () => {
+it("calls no hook of an agent again for what was recorded before a restart, and onEnd at its end", async () => {
   const live = createTurn();
   const before = recorder();
   await interrupt(live, {

@@ -9,7 +9,7 @@ const large = defineTool({
   execute: ({ bytes }) => "x".repeat(bytes),
 });
 
-it("fails the step with the name of the tool if a result is larger than limits.stepValueBytes", async () => {
+it("fails the step of an agent with the name of the tool whose result is larger than limits.stepValueBytes", async () => {
   const live = createTurn();
   const life = await live({
     script: [calls(["large", "c1", { bytes: 900 }]), calls(["large", "c2", { bytes: 2_000 }]), "done"],
@@ -21,14 +21,14 @@ it("fails the step with the name of the tool if a result is larger than limits.s
   expect(life.model.calls).toHaveLength(2);
 });
 
-it("fails the step if an answer of the model is larger than limits.stepValueBytes", async () => {
+it("fails the step of an agent if an answer of the model is larger than limits.stepValueBytes", async () => {
   const live = createTurn();
   const life = await live({ script: ["x".repeat(2_000)], limits: { stepValueBytes: 2_000 } });
   await life.begin();
   expect(await life.failure()).toContain("The answer of the model is");
 });
 
-it("counts what was recorded before a restart in limits.executionBytes", async () => {
+it("counts the calls of an agent that were recorded before a restart in limits.executionBytes", async () => {
   const live = createTurn();
   const limits = { executionBytes: 4_000 };
   const once = calls(["large", "c1", { bytes: 2_000 }]);

@@ -13,7 +13,7 @@ function createSend() {
 const promptOf = ({ prompt }: { prompt: readonly { role: string; content: unknown }[] }): string =>
   JSON.stringify(prompt.find(({ role }) => role === "user")?.content);
 
-it("asks nothing again that was answered before a restart, in whichever order the step asks", async () => {
+it("asks an agent nothing again that was answered before a restart, in whichever order the step asks", async () => {
   const live = createTurn();
   const { send, keys } = createSend();
   let ends = 0;
@@ -45,7 +45,7 @@ it("asks nothing again that was answered before a restart, in whichever order th
   for (const key of keys) expect(key).toMatch(/^w\/ask#1\/.*\/c1$/);
 });
 
-it("numbers questions with the same content, and distinguishes those with other options", async () => {
+it("numbers questions to an agent with the same content, and distinguishes those with other options", async () => {
   const live = createTurn();
   const schema = v.object({
     n: v.pipe(
@@ -67,7 +67,7 @@ it("numbers questions with the same content, and distinguishes those with other 
   expect(await second.ended()).toMatchObject({ status: "completed", result });
 });
 
-it("fails a question that is not awaited when its step ends, and tells the author", async () => {
+it("fails a question to an agent that is not awaited when its step ends, and tells the author", async () => {
   const live = createTurn();
   const asked = Promise.withResolvers<AbortSignal>();
   const failed = Promise.withResolvers<unknown>();
@@ -94,7 +94,7 @@ it("fails a question that is not awaited when its step ends, and tells the autho
   await eventually(() => expect(life.server.logs).toContainEqual(expect.objectContaining({ level: "warn", message })));
 });
 
-it("uses no record of an attempt that has failed", async () => {
+it("uses no record of a question in an attempt that has failed", async () => {
   const live = createTurn();
   const { send, keys } = createSend();
   const step = { retry: { attempts: 2, delay: 0 } };
@@ -114,7 +114,7 @@ it("uses no record of an attempt that has failed", async () => {
   expect(new Set(keys).size).toBe(2);
 });
 
-it("stores the turn of a conversation once, though it is repeated", async () => {
+it("stores the turn of a conversation once, though the step that asks is repeated", async () => {
   const live = createTurn();
   const execute = async ({ runtime }: StepContext) => [
     await runtime.ask("a", "first", { conversationId: "c" }),
@@ -128,7 +128,7 @@ it("stores the turn of a conversation once, though it is repeated", async () => 
   expect(texts).toEqual(["first", "one", "second", "two"]);
 });
 
-it("takes a prompt over limits.stepValueBytes, and bounds all questions of a step by limits.executionBytes", async () => {
+it("takes a question over limits.stepValueBytes, and bounds all questions of a step by limits.executionBytes", async () => {
   const live = createTurn();
   const limits = { stepValueBytes: 5_000, executionBytes: 40_000 };
   const life = await live({

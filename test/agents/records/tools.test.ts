@@ -27,7 +27,7 @@ it("returns the recorded error of a tool, without running the tool again", async
   });
 });
 
-it("distinguishes two calls for which a provider has used the same id, by result and by idempotency key", async () => {
+it("distinguishes two tool calls with the same id of a provider, by result and by idempotency key", async () => {
   const live = createTurn();
   const keys: string[] = [];
   const count = defineTool({

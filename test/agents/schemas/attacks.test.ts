@@ -41,9 +41,9 @@ describe("Schemas of an attacker", { timeout: 900_000 }, () => {
     return (await host.probe()).cpu - cpu;
   }
 
-  it("attacking schemas are more than a hundred", () => expect(attacks.length).toBeGreaterThan(100));
+  it("tries more than a hundred attacking schemas", () => expect(attacks.length).toBeGreaterThan(100));
 
-  it("attacking schemas are answered one after another with what they deserve, and the event loop hardly works for any", async () => {
+  it("answers attacking schemas one after another with what they deserve, and the event loop hardly works for any", async () => {
     const most = { cpu: 0, name: "" };
     let slowest = 0;
     for (const endpoint of endpoints) {
@@ -64,7 +64,7 @@ describe("Schemas of an attacker", { timeout: 900_000 }, () => {
     expect(most.cpu, most.name).toBeLessThan(mostCpuMs);
   });
 
-  it("attacking schemas are answered 80 at once, and honest requests among them succeed", async () => {
+  it("answers 80 attacking schemas at once, and honest requests among them succeed", async () => {
     const evil = [...slow, ...attacks.filter((_, index) => index % 3 === 0)].slice(0, 40);
     const asked = endpoints.flatMap((endpoint) => evil.map((one) => ({ endpoint, one })));
     for (let at = 0; at < asked.length; at += 10) {
@@ -102,7 +102,7 @@ describe("Schemas of an attacker", { timeout: 900_000 }, () => {
     expect(leastRefused).toBeLessThan(0.9);
   });
 
-  it("attacking schemas leave nothing behind: no prototype changed, nothing fetched, memory, threads and work as before", async () => {
+  it("keeps nothing of attacking schemas: no prototype changed, nothing fetched, memory, threads and work as before", async () => {
     const after = await cpuOf(askHonest);
     const { polluted, heap } = await host.probe("collect");
     const size = host.size();

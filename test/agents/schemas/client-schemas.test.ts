@@ -24,7 +24,7 @@ describeServer(
         return status === 200 && endpoint === "stream-object" ? ofStream(text) : ofBody(status, text);
       });
 
-    it("the verdict is the oracle's, the object is what the model said, and the model is asked for an object", async () => {
+    it("checks an object against a client's schema as the oracle does, and asks the model for an object", async () => {
       let [matched, missed] = [0, 0];
       const runs = fc.asyncProperty(meant, fc.constantFrom(...endpoints), async ({ schema, value }, endpoint) => {
         const isArray = schema["type"] === "array";
@@ -62,7 +62,7 @@ describeServer(
         [{ $ref: "#/properties/elements" }],
       ],
       ["a root that is one", { $ref: "#/$defs/l", $defs: { l: { type: "array", items: numbers } } }, [1], ["1"]],
-    ])("a root array with a reference: %s", async (_, schema, good, bad) => {
+    ])("checks a client's schema of a root array with a reference: %s", async (_, schema, good, bad) => {
       for (const endpoint of endpoints) {
         expect(await ask(endpoint, schema, { elements: good })).toMatchObject({ status: 200, value: good });
         expect(await ask(endpoint, schema, { elements: bad })).toMatchObject({ status: 502 });
@@ -73,18 +73,18 @@ describeServer(
       expect(verdicts, `what the model was told: ${JSON.stringify(told)}`).toEqual([true, false]);
     });
 
-    it("a root that refers to an object is an object for the model", async () => {
+    it("asks the model for an object if the root of a client's schema refers to one", async () => {
       const schema = { $ref: "#/$defs/a", $defs: { a: object({ n: numbers }) } };
       expect(await ask("object", schema, { n: 1 })).toMatchObject({ status: 200, value: { n: 1 } });
       expect(wanted()["type"]).toBe("object");
     });
 
-    it("a $dynamicRef is followed or refused, not passed over", async () => {
+    it("follows or refuses a $dynamicRef of a client's schema, and does not pass over it", async () => {
       const schema = { ...object({ a: { $dynamicRef: "#t" } }), $defs: { t: { $dynamicAnchor: "t", type: "string" } } };
       expect([400, 502]).toContain((await ask("object", schema, { a: 5 })).status);
     });
 
-    it("a key that is half a character is refused: it cannot be checked", async () => {
+    it("refuses an object with a key that is half a character: it cannot be checked", async () => {
       const schema = { type: "object", additionalProperties: { type: "string" } };
       expect(await ask("object", schema, { "\ud800": "x" })).toMatchObject({ status: 502 });
     });
