@@ -1,8 +1,7 @@
 import { join } from "node:path";
 import type { Config } from "agentserve";
 import { rolldown } from "rolldown";
-import { onTestFinished } from "vitest";
-import { startServer, type TestServer } from "../harness/server.ts";
+import { startTestServer, type TestServer } from "../harness/server.ts";
 import { installHost } from "../hosts/install-host.ts";
 
 const bundles = new Map<string, Promise<string>>();
@@ -18,7 +17,7 @@ export async function serveChatPage(version: string, config: Config): Promise<Te
   const script = await bundleChatPage(version);
   const html = `<!doctype html><title>a chat</title><body><script type="module" src="/page.js"></script>`;
   const answer = (text: string, type: string): Response => new Response(text, { headers: { "content-type": type } });
-  const server = await startServer("start", {
+  const server = await startTestServer("start", {
     config: {
       ...config,
       configureApp(app) {
@@ -27,7 +26,6 @@ export async function serveChatPage(version: string, config: Config): Promise<Te
       },
     },
   });
-  onTestFinished(() => server.close());
   return server;
 }
 

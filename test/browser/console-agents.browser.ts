@@ -1,5 +1,5 @@
-import { expect, it, onTestFinished } from "vitest";
-import { startServer } from "../harness/server.ts";
+import { expect, it } from "vitest";
+import { startTestServer } from "../harness/server.ts";
 import { until } from "../harness/waiting.ts";
 import { config, describeAgents } from "./console-agents-world.ts";
 import { openChat } from "./console-chat-tab.ts";
@@ -106,8 +106,7 @@ describeAgents("the agents of the console", (world) => {
   });
 
   it("only shows agents where the console is read-only", async () => {
-    const other = await startServer("start", { config: { ...config, console: { readOnly: true } } });
-    onTestFinished(() => other.close());
+    const other = await startTestServer("start", { config: { ...config, console: { readOnly: true } } });
     await other.post("/agents/helper/text", { input: 'pay {"amount":7}', options: { conversationId: "c1" } });
     const tab = await openChat(`${other.url}/console#/agents/helper/c1`);
     await tab.sees("waits for approval");

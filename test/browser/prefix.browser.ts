@@ -3,7 +3,7 @@ import { createServer, request } from "node:http";
 import type { AddressInfo } from "node:net";
 import { describe, expect, it, onTestFinished } from "vitest";
 import { defineWorkflow, type Config } from "agentserve";
-import { openSocket, startServer } from "../harness/server.ts";
+import { openSocket, startTestServer } from "../harness/server.ts";
 import { startNginx } from "../hosts/nginx/start-nginx.ts";
 import { openPage } from "./console-page.ts";
 
@@ -61,11 +61,8 @@ describe("behind a proxy, in Chromium", () => {
   }
 });
 
-async function serve(config: Config): Promise<{ url: string }> {
-  const server = await startServer("start", { config: { workflows: [hello], ...config } });
-  onTestFinished(() => server.close());
-  return server;
-}
+const serve = (config: Config): Promise<{ url: string }> =>
+  startTestServer("start", { config: { workflows: [hello], ...config } });
 
 /** A proxy that serves the target under `/ai`, and tells it nothing about that. */
 async function proxy(target: string): Promise<string> {

@@ -3,7 +3,7 @@ import { expect, it, vi } from "vitest";
 import { toProject } from "../../src/config/load.ts";
 import { createSnapshot } from "../../src/config/snapshot.ts";
 import { testRows } from "../harness/rows.ts";
-import { createTestLogger, startServer, type LogRecord } from "../harness/server.ts";
+import { createTestLogger, startTestServer, type LogRecord } from "../harness/server.ts";
 import { noRuntime } from "../harness/no-runtime.ts";
 import { noTracer } from "../harness/tracer.ts";
 
@@ -46,7 +46,7 @@ it.each(["in process", "dev", "start"] as const)(
   "keeps a snapshot until its responses and streams are over (%s)",
   async (target) => {
     const onDispose = vi.fn();
-    const server = await startServer(target, { config: { onDispose }, rows: testRows });
+    const server = await startTestServer(target, { config: { onDispose }, rows: testRows });
     const reader = (await server.send("/test/events/silent", {})).body!.getReader();
     await reader.read();
     const retired = server.snapshot.retire();
@@ -55,13 +55,12 @@ it.each(["in process", "dev", "start"] as const)(
     await reader.cancel();
     await retired;
     expect(onDispose).toHaveBeenCalledTimes(1);
-    await server.close();
   },
 );
 
 it("keeps a snapshot while a handler in process has not answered", async () => {
   const onDispose = vi.fn();
-  const server = await startServer("in process", {
+  const server = await startTestServer("in process", {
     config: { onDispose, server: { limits: { drainMs: 50 } } },
     rows: testRows,
   });
@@ -69,13 +68,12 @@ it("keeps a snapshot while a handler in process has not answered", async () => {
   void server.snapshot.retire();
   await server.get("/workflows");
   expect(onDispose).not.toHaveBeenCalled();
-  await server.close();
 });
 
 it.each(["dev", "start"] as const)("keeps a snapshot until a WebSocket of the host has closed (%s)", async (target) => {
   const onDispose = vi.fn();
   const configureApp = (app: H3): void => void app.get("/mine", defineWebSocketHandler({}));
-  const server = await startServer(target, { config: { onDispose, configureApp } });
+  const server = await startTestServer(target, { config: { onDispose, configureApp } });
   const socket = await server.socket("/mine");
   const retired = server.snapshot.retire();
   expect((await server.get("/workflows")).status).toBe(200);
@@ -83,18 +81,16 @@ it.each(["dev", "start"] as const)("keeps a snapshot until a WebSocket of the ho
   socket.close();
   await retired;
   expect(onDispose).toHaveBeenCalledTimes(1);
-  await server.close();
 });
 
 it.each(["dev", "start"] as const)(
   "does not keep a snapshot for a built-in WebSocket, which outlives it (%s)",
   async (target) => {
     const onDispose = vi.fn();
-    const server = await startServer(target, { config: { onDispose } });
+    const server = await startTestServer(target, { config: { onDispose } });
     const socket = await server.socket("/ws");
     await server.snapshot.retire();
     expect(onDispose).toHaveBeenCalledTimes(1);
     socket.close();
-    await server.close();
   },
 );

@@ -3,7 +3,7 @@ import { Window } from "happy-dom";
 import { H3 } from "h3";
 import { describe, expect, it } from "vitest";
 import { jwtAuth, type Config } from "agentserve";
-import { describeServer, startServer } from "../harness/server.ts";
+import { describeServer, startTestServer } from "../harness/server.ts";
 import { openConsole } from "./world.ts";
 
 const secret = "a secret of at least thirty-two bytes";
@@ -128,12 +128,11 @@ describeServer("GET /console", { config: { console: true }, only: ["start"] }, (
 
 it("varies / by accept and origin where cors names origins", async () => {
   const origin = "http://page.test";
-  const server = await startServer("start", { config: { console: true, server: { cors: { origin: [origin] } } } });
+  const server = await startTestServer("start", { config: { console: true, server: { cors: { origin: [origin] } } } });
   for (const accept of [browser, "*/*"]) {
     const { headers } = await server.get("/", { headers: { accept, origin } });
     expect(headers.get("vary")!.split(", ").toSorted()).toEqual(["accept", "origin"]);
   }
-  await server.close();
 });
 
 describe("the console", () => {
@@ -157,9 +156,8 @@ describe("the console", () => {
   });
 
   it("serves no console in process by default", async () => {
-    const off = await startServer("in process");
+    const off = await startTestServer("in process");
     expect((await off.get("/console")).status).toBe(404);
-    await off.close();
   });
 
   it("serves only the console's files without a token under a provider that closes everything", async () => {

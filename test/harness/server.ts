@@ -1,5 +1,5 @@
 import { connect } from "node:net";
-import { afterAll, beforeAll, describe } from "vitest";
+import { afterAll, beforeAll, describe, onTestFinished } from "vitest";
 import WebSocket, { type ClientOptions } from "ws";
 import type { Config } from "../../src/config/define.ts";
 import { toProject } from "../../src/config/load.ts";
@@ -122,6 +122,15 @@ export async function startServer(target: Target, options: Options = {}): Promis
       await proxy?.close();
     },
   };
+}
+
+/** Starts a server until the test is over, or closes it. */
+export async function startTestServer(target: Target, options?: Options): Promise<TestServer> {
+  const server = await startServer(target, options);
+  let closing: Promise<void> | undefined;
+  const close = (): Promise<void> => (closing ??= server.close());
+  onTestFinished(close);
+  return { ...server, close };
 }
 
 /** Whether a message is that of a record about a request or an execution. */

@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import { createServer, type CorsOptions } from "agentserve";
-import { startServer } from "../harness/server.ts";
+import { startServer, startTestServer } from "../harness/server.ts";
 
 const ask = async (cors: CorsOptions | false | undefined, headers: Record<string, string>, method = "GET") => {
   const server = await startServer("in process", { config: { server: { cors } } });
@@ -79,14 +79,13 @@ describe("cors", () => {
     expect(await ask({ origin: ["*"] }, { origin: "http://a.test" })).toMatchObject({ "allow-origin": "*" });
   });
   it("adds Origin to the Vary header of a custom route", async () => {
-    const server = await startServer("in process", {
+    const server = await startTestServer("in process", {
       config: {
         server: { cors: { origin: "http://a.test" } },
         configureApp: (app) => void app.get("/x", () => new Response("x", { headers: { vary: "accept" } })),
       },
     });
     expect((await server.get("/x", { custom: true })).headers.get("vary")).toBe("accept, origin");
-    await server.close();
   });
   it.each([undefined, "*", ["*"]])("refuses cors with credentials and the origin %j", (origin) => {
     expect(() => createServer({ server: { cors: { origin, credentials: true } } })).toThrow(

@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import { jwtAuth, type AuthProvider, type CorsOptions } from "agentserve";
-import { startServer, type Target } from "../harness/server.ts";
+import { startServer, startTestServer, type Target } from "../harness/server.ts";
 
 const session: AuthProvider = {
   type: "session",
@@ -68,10 +68,9 @@ describe("a provider that reads its token from a cookie", () => {
   it.each<Target>(["dev", "start"])(
     "opens no WebSocket for a page of another site if the token is in a cookie (%s)",
     async (target) => {
-      const server = await startServer(target, { config: { auth: session } });
+      const server = await startTestServer(target, { config: { auth: session } });
       const headers = { cookie: "session=ada", origin: "http://evil.test" };
       await expect(server.socket("/ws", { headers })).rejects.toMatchObject({ status: 403 });
-      await server.close();
     },
   );
 

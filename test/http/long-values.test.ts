@@ -5,7 +5,7 @@ import { z } from "zod";
 import { defineAgent, defineWorkflow, ServeError } from "agentserve";
 import { echoModel } from "agentserve/models";
 import type { OpenApi } from "../../src/pages/document/openapi.ts";
-import { startServer, type TestServer } from "../harness/server.ts";
+import { startServer, startTestServer, type TestServer } from "../harness/server.ts";
 import { bySize } from "../harness/size.ts";
 
 const long = "x".repeat(bySize(100_000, 1_000_000));
@@ -133,24 +133,22 @@ describe("an error that is about a long value", () => {
   });
 
   it("cuts the message of an error that a step throws", async () => {
-    const server = await startServer("dev", { config: { workflows } });
+    const server = await startTestServer("dev", { config: { workflows } });
     await server.post("/workflows/throws/execute", { input: { long }, options: { executionId: "thrown" } });
     const { body } = await server.get("/workflows/throws/executions/thrown/state");
     expect(body.data.error).toMatch(/^\{"long":"x{1991}…$/);
     const { events } = await server.get("/workflows/throws/executions/thrown/stream");
     expect(events.filter((event) => JSON.stringify(event).length > 6_000)).toEqual([]);
-    await server.close();
   });
 
   it("cuts the message of an error that a custom route throws", async () => {
     const refuse = (): never => {
       throw new ServeError(400, long);
     };
-    const server = await startServer("in process", {
+    const server = await startTestServer("in process", {
       config: { configureApp: (app) => void app.get("/custom", refuse) },
     });
     const { status, body } = await server.get("/custom", { custom: true });
     expect([status, body.error]).toEqual([400, `${"x".repeat(2_000)}…`]);
-    await server.close();
   });
 });

@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
 import { createServer, defineWorkflow, type AuthProvider, type ServerOptions } from "agentserve";
 import { createWindowCounter } from "../../src/http/window-counter.ts";
-import { describeServer, startServer, type TestServer } from "../harness/server.ts";
+import { describeServer, startServer, startTestServer, type TestServer } from "../harness/server.ts";
 
 const workflows = [defineWorkflow({ id: "quick" }).andThen({ id: "one", execute: () => 1 })];
 const keys: AuthProvider = {
@@ -76,53 +76,47 @@ describeServer("server.rateLimit", { config: { workflows, server: server() }, on
 
 describe("server.rateLimit", () => {
   it("ignores X-Forwarded-For of a peer that is not a trusted proxy", async () => {
-    const target = await startServer("start", { config: { server: server({ trustedProxies: ["10.0.0.0/8"] }) } });
+    const target = await startTestServer("start", { config: { server: server({ trustedProxies: ["10.0.0.0/8"] }) } });
     await statuses(target, 3, from("203.0.113.1"));
     expect(await statuses(target, 1, from("203.0.113.2"))).toEqual([429]);
-    await target.close();
   });
 
   it("limits requests by user after authentication, whatever the address", async () => {
-    const target = await startServer("start", { config: { auth: keys, server: server() } });
+    const target = await startTestServer("start", { config: { auth: keys, server: server() } });
     const ada = (address: string) => ({ ...from(address), "x-api-key": "ok-ada" });
     expect(await statuses(target, 2, ada("203.0.113.1"))).toEqual([200, 200]);
     expect(await statuses(target, 2, ada("203.0.113.2"))).toEqual([200, 429]);
     expect(await statuses(target, 1, { ...from("203.0.113.2"), "x-api-key": "ok-eve" })).toEqual([200]);
-    await target.close();
   });
 
   it("limits requests by address before authentication to ten times the limit, so that guesses end", async () => {
     const auth = { ...keys, defaultPrivate: true, publicRoutes: ["GET /doc"] };
-    const target = await startServer("start", { config: { auth, server: server() } });
+    const target = await startTestServer("start", { config: { auth, server: server() } });
     const guess = { ...from("203.0.113.1"), "x-api-key": "guess" };
     expect(await statuses(target, 31, guess)).toEqual([...Array.from({ length: 30 }, () => 401), 429]);
     expect(await statuses(target, 1, { ...guess, "x-api-key": "ok-ada" })).toEqual([429]);
     expect(await statuses(target, 1, { ...from("203.0.113.2"), "x-api-key": "ok-ada" })).toEqual([200]);
-    await target.close();
   });
 
   it("limits requests by the key function of the config, which gets the request and the user", async () => {
     const key = ({ headers }: Request, user: Readonly<Record<string, unknown>> | undefined) =>
       headers.get("x-tenant") ?? (user?.["id"] as string | undefined);
     const rateLimit = { limit: 2, window: 3_600_000, key };
-    const target = await startServer("in process", { config: { auth: keys, server: server({ rateLimit }) } });
+    const target = await startTestServer("in process", { config: { auth: keys, server: server({ rateLimit }) } });
     expect(await statuses(target, 3, { "x-tenant": "a" })).toEqual([200, 200, 429]);
     expect(await statuses(target, 1, { "x-tenant": "b".repeat(10_000) })).toEqual([200]);
     expect(await statuses(target, 3, { "x-api-key": "ok-ada" })).toEqual([200, 200, 429]);
-    await target.close();
   });
 
   it("does not limit a request of fetch without a user, a key and an address", async () => {
-    const target = await startServer("in process", { config: { auth: keys, server: server() } });
+    const target = await startTestServer("in process", { config: { auth: keys, server: server() } });
     expect(await statuses(target, 5, from("203.0.113.1"))).toEqual([200, 200, 200, 200, 200]);
     expect(await statuses(target, 4, { "x-api-key": "ok-ada" })).toEqual([200, 200, 200, 429]);
-    await target.close();
   });
 
   it("limits requests inside the host's own middleware with cors: false", async () => {
-    const target = await startServer("start", { config: { server: server({ cors: false }) } });
+    const target = await startTestServer("start", { config: { server: server({ cors: false }) } });
     expect(await statuses(target, 4, from("203.0.113.1"))).toEqual([200, 200, 200, 429]);
-    await target.close();
   });
 
   it("declares 429 in /doc only if server.rateLimit is set", async () => {

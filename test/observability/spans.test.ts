@@ -13,7 +13,7 @@ import {
 } from "agentserve";
 import { echoModel } from "agentserve/models";
 import { createGates } from "../harness/gates.ts";
-import { describeServer, startServer, type TestServer, type TestSocket } from "../harness/server.ts";
+import { describeServer, startTestServer, type TestServer, type TestSocket } from "../harness/server.ts";
 
 interface SpanEvent {
   type: "span:start" | "span:end";
@@ -270,18 +270,17 @@ describeServer("/ws/observability", { config, only: ["start"] }, (server) => {
 });
 
 it("makes no span and no trace id while nobody listens", async () => {
-  const server = await startServer("in process", { config });
+  const server = await startTestServer("in process", { config });
   await run(server, "trip", "quiet-1");
   const { data } = (await server.get("/api/logs")).body;
   expect(data.some((record: object) => "traceId" in record)).toBe(false);
-  await server.close();
 });
 
 it("shows anonymous readers only the entity and the token counts of spans if there is a provider", async () => {
   const secret = "a secret of at least thirty-two bytes";
   for (const ownership of [false, true]) {
     const auth = jwtAuth({ secret, ownership });
-    const server = await startServer("start", { config: { ...config, auth } });
+    const server = await startTestServer("start", { config: { ...config, auth } });
     const token = await createToken({ sub: "ada" }, secret);
     const other = await createToken({ sub: "bob" }, secret);
     const sockets = await Promise.all(
@@ -302,7 +301,6 @@ it("shows anonymous readers only the entity and the token counts of spans if the
     expect(JSON.stringify(ada)).toContain("secret-1");
     expect(JSON.stringify(bob).includes("secret-1")).toBe(!ownership);
     for (const socket of sockets) socket.close();
-    await server.close();
   }
 });
 
@@ -325,7 +323,7 @@ it.each([
   };
   const agent = defineAgent({ id: "far", instructions: "", model: listening });
   const workflow = defineWorkflow({ id: "asks" }).andAgent({ id: "ask", agent, prompt: "hi" });
-  const server = await startServer("start", { config: { agents: [agent], workflows: [workflow] } });
+  const server = await startTestServer("start", { config: { agents: [agent], workflows: [workflow] } });
   const traceId = "0af7651916cd43dd8448eb211c80319c";
   const headers = { traceparent: `00-${traceId}-b7ad6b7169203331-${flag}` };
   const own = expect.stringMatching(new RegExp(`^00-${traceId}-(?!b7ad)[0-9a-f]{16}-${flag}$`));
@@ -335,7 +333,6 @@ it.each([
   await server.post("/workflows/asks/execute", { input: {} }, { headers });
   expect(seen).toEqual([headers.traceparent, own, own]);
   socket.close();
-  await server.close();
 });
 
 it("ends each span, hides secrets in it, and is not stopped by what is thrown", async () => {
@@ -367,7 +364,7 @@ it("ends each span, hides secrets in it, and is not stopped by what is thrown", 
       throw Object.create(null);
     }),
   ];
-  const server = await startServer("start", { config: { workflows, agents: [gone] } });
+  const server = await startTestServer("start", { config: { workflows, agents: [gone] } });
   const socket = await server.socket("/ws/observability");
   for (const id of ["leaks", "bare"]) expect((await run(server, id, `${id}-1`)).status).toBe(500);
   const events = await untilEnd(
@@ -386,5 +383,4 @@ it("ends each span, hides secrets in it, and is not stopped by what is thrown", 
     expect(ended.toSorted()).toEqual(begun.toSorted());
   }
   socket.close();
-  await server.close();
 });

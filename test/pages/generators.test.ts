@@ -2,7 +2,7 @@ import * as v from "valibot";
 import { describe, expect, it } from "vitest";
 import { createToken, defineAgent, defineWorkflow, jwtAuth, type Config } from "agentserve";
 import { echoModel } from "agentserve/models";
-import { describeServer, startServer } from "../harness/server.ts";
+import { describeServer, startTestServer } from "../harness/server.ts";
 import { expectResolved, expectValid, operationsOf, resolve } from "./document.ts";
 import { hostile } from "./hostile.ts";
 
@@ -163,7 +163,7 @@ describe("what needs a token is in the document only for callers with one", () =
     ["a part of a custom route", ["GET /closed/1"], ["/closed/{id}"]],
   ])("/doc shows %s only to callers with a token where the policy needs one", async (_, protect, hidden) => {
     const auth = jwtAuth({ secret, protect });
-    const server = await startServer("in process", { config: { workflows, agents, auth, configureApp } });
+    const server = await startTestServer("in process", { config: { workflows, agents, auth, configureApp } });
     const authorization = `Bearer ${await createToken({ sub: "ada" }, secret, { expiresIn: "1h" })}`;
     const known = (await server.get("/doc", { headers: { authorization } })).body;
     const unknown = (await server.get("/doc")).body;
@@ -172,25 +172,22 @@ describe("what needs a token is in the document only for callers with one", () =
     expect(own.filter((path) => !unknown.paths[path])).toEqual(hidden);
     expect(JSON.stringify(known)).not.toContain("a-secret-in-the-path");
     expect(known.paths["/open"].get.security).toEqual([{}, { bearer: [] }]);
-    await server.close();
   });
 
   it("/doc declares the access of a custom route", async () => {
     const auth = jwtAuth({ secret, protect: ["GET /closed/*"] });
-    const server = await startServer("in process", { config: { auth, configureApp } });
+    const server = await startTestServer("in process", { config: { auth, configureApp } });
     const authorization = `Bearer ${await createToken({ sub: "ada" }, secret, { expiresIn: "1h" })}`;
     const { paths } = (await server.get("/doc", { headers: { authorization } })).body;
     expect(paths["/closed/{id}"].get.security).toEqual([{ bearer: [] }]);
     expect(Object.keys(paths["/closed/{id}"].get.responses)).toContain("401");
-    await server.close();
   });
 });
 
 it("warns about a result that JSON Schema cannot express, when the config is loaded", async () => {
   const workflow = defineWorkflow({ id: "dated", result: v.date() }).andThen({ id: "only", execute: () => new Date() });
-  const server = await startServer("in process", { config: { workflows: [workflow] } });
+  const server = await startTestServer("in process", { config: { workflows: [workflow] } });
   expect(server.logs.map(({ message }) => message)).toEqual([
     expect.stringMatching(/^workflow dated: result cannot be fully converted to JSON Schema: /),
   ]);
-  await server.close();
 });

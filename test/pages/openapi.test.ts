@@ -4,7 +4,7 @@ import { describe, expect, it } from "vitest";
 import * as z from "zod";
 import { defineWorkflow, jwtAuth, type AuthProvider, type Config } from "agentserve";
 import { testRows } from "../harness/rows.ts";
-import { describeServer, startServer } from "../harness/server.ts";
+import { describeServer, startTestServer } from "../harness/server.ts";
 import { expectResolved, expectValid, operationsOf, resolve } from "./document.ts";
 import { City, ValibotTree, ZodTree } from "./hostile.ts";
 
@@ -231,13 +231,12 @@ describe("a workflow in the document", () => {
       publicRoutes: ["POST /workflows/any/execute"],
       protect: ["POST /workflows/asking/executions/*"],
     });
-    const server = await startServer("in process", { config: { workflows, auth } });
+    const server = await startTestServer("in process", { config: { workflows, auth } });
     const { paths } = (await server.get("/doc")).body;
     const of = (path: string) => [paths[path].post.security, "401" in paths[path].post.responses];
     expect(of("/workflows/any/execute")).toEqual([[{}, { bearer: [] }], false]);
     expect(of("/workflows/a:b/execute")).toEqual([[{ bearer: [] }], true]);
     expect(of("/workflows/asking/executions/{executionId}/resume")).toEqual([[{ bearer: [] }], true]);
-    await server.close();
   });
 });
 
@@ -247,7 +246,7 @@ it("/doc says of each endpoint whether it needs a token", async () => {
     publicRoutes: ["POST /agents/open/*", "POST /workflows/:id/execute"],
     protect: ["GET /workflows"],
   });
-  const server = await startServer("in process", { config: { auth } });
+  const server = await startTestServer("in process", { config: { auth } });
   const { paths, components } = (await server.get("/doc")).body;
   expect(components.securitySchemes).toEqual({ bearer: { type: "http", scheme: "bearer" } });
   const needed = [{ bearer: [] }];
@@ -262,7 +261,6 @@ it("/doc says of each endpoint whether it needs a token", async () => {
   expect(of("/workflows", "get")).toEqual([needed, true]);
   expect(of("/agents", "get")).toEqual([optional, false]);
   expect(of("/ws", "get")).toEqual([optional, false]);
-  await server.close();
 });
 
 describe("the 403 of a foreign origin is in the document where it can happen", () => {
@@ -280,7 +278,7 @@ describe("the 403 of a foreign origin is in the document where it can happen", (
     ["a provider reads the Authorization header", { auth: jwtAuth({ secret: "s".repeat(32) }) }, false],
   ])("/doc has the 403 of a foreign origin only where it can happen: %s", async (_, config, isRefused) => {
     const workflows = [defineWorkflow({ id: "any" }).andThen({ id: "only", execute: ({ data }) => data })];
-    const server = await startServer("in process", { config: { ...config, workflows }, rows: testRows });
+    const server = await startTestServer("in process", { config: { ...config, workflows }, rows: testRows });
     const { paths } = (await server.get("/doc")).body;
     const operations = Object.values<any>(paths).flatMap((methods) => Object.entries<any>(methods));
     const hasOwn = ({ summary, responses }: any): boolean =>
@@ -291,6 +289,5 @@ describe("the 403 of a foreign origin is in the document where it can happen", (
     const headers = { origin: "http://evil.test", "sec-fetch-site": "cross-site" };
     const { status } = await server.post("/workflows/any/execute", { input: {} }, { headers });
     expect(status === 403).toBe(isRefused);
-    await server.close();
   });
 });

@@ -13,7 +13,7 @@ import { openServer, type OpenServer } from "../../src/server/create.ts";
 import { chosenBackend } from "../harness/backends.ts";
 import { agentserve } from "../harness/cli.ts";
 import { createProject } from "../harness/project.ts";
-import { createTestLogger, describeServer, startServer, type TestServer } from "../harness/server.ts";
+import { createTestLogger, describeServer, startServer, startTestServer, type TestServer } from "../harness/server.ts";
 import { patienceMs } from "../harness/patience.ts";
 
 const secret = "a secret of at least thirty-two bytes";
@@ -94,11 +94,10 @@ it("GET / says which files to create where agents or workflows are missing", asy
     "workflows/hello.ts",
   ]);
   await empty.close();
-  const half = await startServer("in process", { config: { agents: [assistant] } });
+  const half = await startTestServer("in process", { config: { agents: [assistant] } });
   expect(textOf(parse((await half.get("/")).text), ".none")).toEqual([
     "None yet: create one with defineWorkflow() and export it from a file in workflows/.",
   ]);
-  await half.close();
 });
 
 it("GET / shows first files that are served when they are created", async () => {
@@ -161,14 +160,13 @@ describe("the commands of the page", () => {
       publicRoutes: ["POST /workflows/any/*", "POST /agents/assistant/text"],
       protect: ["POST /workflows/approval/executions/*"],
     });
-    const server = await startServer("in process", { config: { agents: [assistant], workflows, auth } });
+    const server = await startTestServer("in process", { config: { agents: [assistant], workflows, auth } });
     const page = parse((await server.get("/")).text);
     const needsToken = (id: string) => commandsOf(page.querySelector(id)!).map((text) => text.includes("$TOKEN"));
     expect(needsToken("#agent-assistant")).toEqual([false]);
     expect(needsToken("#workflow-any")).toEqual([false]);
     expect(needsToken("#workflow-ark")).toEqual([true]);
     expect(needsToken("#workflow-approval")).toEqual([true, true]);
-    await server.close();
   });
 
   it("GET / shows commands with the origin of the request, quoted for the shell", async () => {
@@ -186,7 +184,7 @@ describe("the commands of the page", () => {
 it("GET / and /doc show only what the lists show to the caller", async () => {
   const auth = jwtAuth({ secret, protect: ["GET /workflows", "GET /agents/secret"] });
   const agents = [assistant, defineAgent({ id: "secret", instructions: "", model: echoModel() })];
-  const server = await startServer("in process", { config: { agents, workflows: [approval], auth } });
+  const server = await startTestServer("in process", { config: { agents, workflows: [approval], auth } });
   for (const [headers, ids] of [
     [{}, ["agent-assistant"]],
     [{ authorization }, ["agent-assistant", "agent-secret", "workflow-approval"]],
@@ -199,7 +197,6 @@ it("GET / and /doc show only what the lists show to the caller", async () => {
     const { body } = await server.get("/doc", { headers });
     expect("/workflows/approval/execute" in body.paths).toBe(isKnown);
   }
-  await server.close();
 });
 
 it("escapes and cuts hostile names in GET / and /doc", async () => {
@@ -215,7 +212,7 @@ it("escapes and cuts hostile names in GET / and /doc", async () => {
       execute: () => null,
     }),
   ];
-  const server = await startServer("in process", { config: { agents, workflows } });
+  const server = await startTestServer("in process", { config: { agents, workflows } });
   const { text } = await server.get("/");
   const page = parse(text);
   expect(page.querySelectorAll("script, img, [onerror]")).toHaveLength(0);
@@ -231,7 +228,6 @@ it("escapes and cuts hostile names in GET / and /doc", async () => {
   expect(operation.summary.length).toBeLessThan(200);
   expect(operation.description).toMatch(/^\\<\/h3>\\<script>/);
   expect(body.components.schemas["WorkflowOddInput"].required).toEqual([hostile]);
-  await server.close();
 });
 
 it("GET / shows 500 agents and 500 workflows, and makes their list once", async () => {
@@ -343,11 +339,7 @@ function open(served: Config): OpenServer {
   return server;
 }
 
-async function start(served: Config): Promise<TestServer> {
-  const server = await startServer("start", { config: served });
-  onTestFinished(() => server.close());
-  return server;
-}
+const start = (served: Config): Promise<TestServer> => startTestServer("start", { config: served });
 
 const parse = (text: string): Document => new new Window().DOMParser().parseFromString(text, "text/html");
 const textOf = (page: Document, selector: string): string[] =>

@@ -1,10 +1,10 @@
 import { setFlagsFromString } from "node:v8";
 import { runInNewContext } from "node:vm";
 import { Window } from "happy-dom";
-import { describe, expect, it, onTestFinished } from "vitest";
+import { describe, expect, it } from "vitest";
 import { defineAgent, defineWorkflow, type Config } from "agentserve";
 import { echoModel } from "agentserve/models";
-import { startServer, type TestServer } from "../harness/server.ts";
+import { startTestServer, type TestServer } from "../harness/server.ts";
 
 const parrot = defineAgent({ id: "parrot", instructions: "Repeat.", model: echoModel() });
 const behindProxy = { trustedProxies: ["loopback"] };
@@ -106,11 +106,8 @@ it("keeps the lists of one URL only, however many hosts are asked for", async ()
   expect(process.memoryUsage().heapUsed - before).toBeLessThan(20 * length);
 });
 
-async function start(server: Config["server"], more: Config = {}): Promise<TestServer> {
-  const started = await startServer("start", { config: { agents: [parrot], ...more, server: { ...server } } });
-  onTestFinished(() => started.close());
-  return started;
-}
+const start = (server: Config["server"], more: Config = {}): Promise<TestServer> =>
+  startTestServer("start", { config: { agents: [parrot], ...more, server: { ...server } } });
 
 async function readCommand(server: TestServer, headers: Record<string, string>): Promise<string> {
   const page = new Window().document;

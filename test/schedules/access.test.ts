@@ -1,14 +1,10 @@
 import { defineSchedule, type Authorize, type AuthorizeRequest, type Config } from "agentserve";
-import { expect, it, onTestFinished } from "vitest";
+import { expect, it } from "vitest";
 import { by, expense, trusting } from "../auth/authorize/world.ts";
-import { startServer } from "../harness/server.ts";
+import { startTestServer } from "../harness/server.ts";
 
 const nightly = defineSchedule({ id: "nightly", cron: "0 3 1 1 *", workflow: expense, input: { amount: 7 } });
-async function start(config: Config) {
-  const server = await startServer("in process", { config });
-  onTestFinished(() => server.close());
-  return server;
-}
+const start = (config: Config) => startTestServer("in process", { config });
 const manager = by({ id: "grace", role: "manager" });
 
 it("shows a schedule's executions only to callers whom authorize allows", async () => {

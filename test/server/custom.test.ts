@@ -1,10 +1,10 @@
 import { defineWebSocketHandler, getRouterParams, H3, HTTPError, handleCors, readValidatedBody } from "h3";
 import * as v from "valibot";
-import { describe, expect, it, onTestFinished } from "vitest";
+import { describe, expect, it } from "vitest";
 import { createServer, createToken, jwtAuth, ServeError, type Config } from "agentserve";
 import { testRows } from "../harness/rows.ts";
 import type { Answer } from "../harness/client.ts";
-import { describeServer, startServer, type TestServer } from "../harness/server.ts";
+import { describeServer, startTestServer, type TestServer } from "../harness/server.ts";
 
 const config: Config = {
   server: { limits: { bodyBytes: 1_000 } },
@@ -194,11 +194,8 @@ it("answers Not found for an error of h3 without a message", async () => {
   expect((await server.get("/inner//x", { custom: true })).body).toEqual({ success: false, error: "Not found" });
 });
 
-async function withApp(configureApp: Config["configureApp"], more: Config = {}): Promise<TestServer> {
-  const server = await startServer("in process", { config: { ...more, configureApp }, rows: testRows });
-  onTestFinished(() => server.close());
-  return server;
-}
+const withApp = (configureApp: Config["configureApp"], more: Config = {}): Promise<TestServer> =>
+  startTestServer("in process", { config: { ...more, configureApp }, rows: testRows });
 
 describe("configureApp", () => {
   it("refuses a custom route that a built-in one always hides, and names both", () => {

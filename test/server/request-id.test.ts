@@ -1,7 +1,7 @@
 import { expect, it } from "vitest";
 import type { Config } from "agentserve";
 import { defineWebSocketHandler } from "h3";
-import { describeServer, startServer } from "../harness/server.ts";
+import { describeServer, startTestServer } from "../harness/server.ts";
 
 const configureApp: Config["configureApp"] = (app) => {
   app.get("/answers", () => new Response("no", { status: 403 }));
@@ -57,8 +57,7 @@ it("sends the x-request-id that the route got with a refused upgrade", async () 
         return new Response("no", { status: 403 });
       }),
   };
-  const server = await startServer("start", { config });
+  const server = await startTestServer("start", { config });
   const answer = await server.raw(`GET /refuses HTTP/1.1\r\n${host}${handshake}\r\n`);
   expect(/^x-request-id: (\S+)\r$/im.exec(answer)?.[1]).toBe(ids[0]);
-  await server.close();
 });

@@ -4,7 +4,7 @@ import { toLogger } from "../../../src/core/log.ts";
 import { runInScope } from "../../../src/core/scope.ts";
 import { createLogs, type LogsOptions } from "../../../src/observability/logs.ts";
 import { toHost } from "../../../src/observability/log-output.ts";
-import { startServer } from "../../harness/server.ts";
+import { startTestServer } from "../../harness/server.ts";
 
 const create = (output: LogsOptions["output"] = () => {}, limits = { logRecords: 1_000, logBytes: 10_000_000 }) =>
   createLogs({ ...limits, output });
@@ -35,7 +35,7 @@ describe("what a record belongs to", () => {
           return "ok";
         }),
     };
-    const server = await startServer("in process", { config });
+    const server = await startTestServer("in process", { config });
     await server.post("/order", { executionId: "zz", userId: "admin", requestId: "forged" }, { custom: true });
     expect((await server.get("/api/logs?executionId=zz")).body.data).toEqual([]);
     const [record] = (await server.get("/api/logs")).body.data;
@@ -46,7 +46,6 @@ describe("what a record belongs to", () => {
       message: "Order",
       requestId: expect.not.stringMatching("forged"),
     });
-    await server.close();
   });
 
   it("gives each record the user of its own execution, while others run", async () => {
@@ -54,7 +53,7 @@ describe("what a record belongs to", () => {
     const noisy = defineWorkflow({ id: "noisy" })
       .andThen({ id: "one", execute: ({ logger, context }) => logger.info("One", { who: context.get("userId") }) })
       .andThen({ id: "two", execute: ({ logger, context }) => logger.info("Two", { who: context.get("userId") }) });
-    const server = await startServer("in process", { config: { workflows: [noisy], auth: jwtAuth({ secret }) } });
+    const server = await startTestServer("in process", { config: { workflows: [noisy], auth: jwtAuth({ secret }) } });
     const people = ["ada", "bob", "eve", "kim"];
     await Promise.all(
       people.flatMap((sub) =>
@@ -68,7 +67,6 @@ describe("what a record belongs to", () => {
     const { data } = (await server.get("/api/logs?workflowId=noisy&limit=1000", { headers })).body;
     expect(data).toHaveLength(40);
     for (const record of data) expect([record.data.who, record.requestId]).toEqual([record.userId, undefined]);
-    await server.close();
   });
 
   it("cuts the ids of a record after 256 letters", () => {
@@ -86,11 +84,10 @@ describe("what a record belongs to", () => {
       model: echoModel(),
       hooks: { onEnd: ({ context }) => context.logger.info("Over") },
     });
-    const server = await startServer("start", { config: { agents: [agent] } });
+    const server = await startTestServer("start", { config: { agents: [agent] } });
     const answer = await server.post("/agents/echo/stream", { input: "hi" });
     const [record] = (await server.get("/api/logs?agentId=echo")).body.data;
     expect([record.message, record.requestId]).toEqual(["Over", answer.headers.get("x-request-id")]);
-    await server.close();
   });
 });
 
@@ -120,13 +117,12 @@ describe("a reader", () => {
           return "ok";
         }),
     };
-    const server = await startServer("in process", { config });
+    const server = await startTestServer("in process", { config });
     await server.get("/fill", { custom: true });
     const { text, body } = await server.get("/api/logs?limit=1000");
     expect(Buffer.byteLength(text)).toBeLessThan(2_200_000);
     expect(body.data.at(-1).data.n).toBe(499);
     expect(body.data.length).toBeGreaterThan(100);
-    await server.close();
   });
 });
 

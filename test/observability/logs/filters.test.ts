@@ -1,7 +1,7 @@
-import { describe, expect, it, onTestFinished } from "vitest";
+import { describe, expect, it } from "vitest";
 import { createToken, defineAgent, defineWorkflow, jwtAuth, type AgentHooks } from "agentserve";
 import { echoModel } from "agentserve/models";
-import { startServer } from "../../harness/server.ts";
+import { startTestServer } from "../../harness/server.ts";
 import { began, combinations, levels, matching, newest, toSearch } from "./oracle.ts";
 import type { Plan, Query, Written } from "./oracle.ts";
 import { httpPath, openWorld, readAll, socketPath, toRecord, type World } from "./world.ts";
@@ -127,8 +127,7 @@ describe("an invalid filter", () => {
   const error = expect.stringMatching(/^Invalid query: /);
 
   it("refuses an invalid filter of GET /api/logs with 400", async () => {
-    const server = await startServer("in process");
-    onTestFinished(() => server.close());
+    const server = await startTestServer("in process");
     for (const query of badQueries) {
       const { status, body } = await server.get(`/api/logs?${query}`);
       expect([query, status, body]).toEqual([query, 400, { success: false, error }]);
@@ -195,8 +194,7 @@ describe("masked fields", () => {
 
   it("shows an anonymous reader no masked field under any filter, over HTTP, in snapshots and live", async () => {
     const secret = "a secret of at least thirty-two bytes";
-    const server = await startServer("start", { config: { workflows: [workflow], auth: jwtAuth({ secret }) } });
-    onTestFinished(() => server.close());
+    const server = await startTestServer("start", { config: { workflows: [workflow], auth: jwtAuth({ secret }) } });
     const headers = { authorization: `Bearer ${await createToken({ sub: "ada" }, secret)}` };
     const run = async (executionId: string) =>
       server.post("/workflows/one/execute", { input: {}, options: { executionId, conversationId: "c" } }, { headers });

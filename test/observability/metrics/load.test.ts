@@ -4,7 +4,7 @@ import { echoModel, scriptedModel } from "agentserve/models";
 import { describe, expect, it } from "vitest";
 import { chosenBackend } from "../../harness/backends.ts";
 import { createGates } from "../../harness/gates.ts";
-import { startServer, type TestServer } from "../../harness/server.ts";
+import { startServer, startTestServer, type TestServer } from "../../harness/server.ts";
 import { eventually } from "../../harness/waiting.ts";
 import { parseExposition, valuesOf, type Family } from "./exposition.ts";
 
@@ -89,7 +89,7 @@ const hostileIds = [
 
 describe("GET /metrics", () => {
   it("counts a scripted load in GET /metrics, and adds no series for hostile requests", async () => {
-    const server = await startServer("start", { config });
+    const server = await startTestServer("start", { config });
     const { expected, call, post, execute, read } = createLoad(server);
 
     for (let n = 0; n < 5; n++) await execute("order");
@@ -212,7 +212,6 @@ describe("GET /metrics", () => {
       [...last.values()].flatMap((one) => one.samples.flatMap(({ labels }) => Object.keys(labels))),
     );
     expect(names).toEqual(new Set(["route", "status", "workflow", "agent", "le"]));
-    await server.close();
   });
 });
 
