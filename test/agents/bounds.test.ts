@@ -1,12 +1,12 @@
 import { connect } from "node:net";
 import type { LanguageModelV4StreamPart } from "@ai-sdk/provider";
 import { jsonSchema, tool } from "ai";
-import { describe, expect, it, onTestFinished } from "vitest";
+import { describe, expect, it } from "vitest";
 import { z } from "zod";
 import { defineAgent, defineTool, defineWorkflow, type AgentContext, type Config } from "agentserve";
 import { echoModel, scriptedModel, type ScriptedStep } from "agentserve/models";
 import { neverMs } from "../harness/patience.ts";
-import { startServer, type Target, type TestServer } from "../harness/server.ts";
+import { startTestServer, type Target, type TestServer } from "../harness/server.ts";
 
 async function play(
   script: readonly ScriptedStep[],
@@ -19,11 +19,8 @@ async function play(
   const server = await serve({ agents: [agent], ...config }, target);
   return { model, agent, server };
 }
-async function serve(config: Config, target: Target = "in process"): Promise<TestServer> {
-  const server = await startServer(target, { config });
-  onTestFinished(() => server.close());
-  return server;
-}
+const serve = (config: Config, target: Target = "in process"): Promise<TestServer> =>
+  startTestServer(target, { config });
 const never = () => new Promise<never>(() => {});
 const user = (text: string) => ({ role: "user", content: text });
 const send = (server: TestServer, endpoint: string, body: object, signal?: AbortSignal) =>

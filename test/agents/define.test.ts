@@ -1,6 +1,6 @@
 import { tool } from "ai";
 import * as v from "valibot";
-import { describe, expect, expectTypeOf, it, onTestFinished } from "vitest";
+import { describe, expect, expectTypeOf, it } from "vitest";
 import { z } from "zod";
 import {
   andAgent,
@@ -14,14 +14,10 @@ import {
   type DefineAgentOptions,
 } from "agentserve";
 import { echoModel, scriptedModel } from "agentserve/models";
-import { startServer } from "../harness/server.ts";
+import { startServer, startTestServer } from "../harness/server.ts";
 
 const fine: DefineAgentOptions = { id: "a", instructions: "x", model: echoModel() };
-async function serve(config: Config) {
-  const server = await startServer("in process", { config });
-  onTestFinished(() => server.close());
-  return server;
-}
+const serve = (config: Config) => startTestServer("in process", { config });
 
 describe("defineAgent", () => {
   const wrong: [string, object, string | RegExp][] = [

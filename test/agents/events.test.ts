@@ -7,7 +7,7 @@ import { z } from "zod";
 import { defineAgent, defineTool } from "agentserve";
 import { scriptedModel } from "agentserve/models";
 import { EventShapes } from "../../src/agents/shapes.ts";
-import { startServer } from "../harness/server.ts";
+import { startTestServer } from "../harness/server.ts";
 import { isLowestSdk } from "./lowest-sdk.ts";
 
 const section = /## Events of `stream`\n([^]*?)\n## /.exec(readFileSync("docs/agents.md", "utf8"))![1]!;
@@ -117,7 +117,7 @@ const agent = defineAgent({
 });
 
 it("every event of a stream is one that the docs list, with the fields that they list, and each of them is seen", async () => {
-  const server = await startServer("start", { config: { agents: [agent] } });
+  const server = await startTestServer("start", { config: { agents: [agent] } });
   const options = { conversationId: "c" };
   const say = (input: unknown) => server.post("/agents/a/stream", { input, options });
   const first = await say("hello");
@@ -173,7 +173,6 @@ it("every event of a stream is one that the docs list, with the fields that they
   const usage = { inputTokens: 14, outputTokens: 10, totalTokens: 24, reasoningTokens: 4, cachedInputTokens: 6 };
   expect(one).toEqual({ type: "finish", finishReason: "tool-calls", usage, totalUsage: usage });
   expect(of("error")).toEqual([{ type: "error", error: "Model call failed" }]);
-  await server.close();
 });
 
 it("the docs list what /doc lists", () => {

@@ -1,10 +1,10 @@
 import { tool } from "ai";
 import * as v from "valibot";
-import { describe, expect, it, onTestFinished } from "vitest";
+import { describe, expect, it } from "vitest";
 import { z } from "zod";
 import { defineAgent, defineTool, ServeError, type AgentContext, type AgentHooks } from "agentserve";
 import { scriptedModel, type ScriptedStep } from "agentserve/models";
-import { startServer } from "../harness/server.ts";
+import { startTestServer } from "../harness/server.ts";
 
 const add = defineTool({
   description: "Adds",
@@ -16,8 +16,7 @@ const call = (a: number) => ({ toolCalls: [{ toolName: "add", toolCallId: `c${a}
 async function play(hooks: AgentHooks, script: readonly ScriptedStep[], more: object = {}) {
   const model = scriptedModel(script);
   const agent = defineAgent({ id: "a", instructions: "x", model, tools: { add }, maxRetries: 0, hooks, ...more });
-  const server = await startServer("in process", { config: { agents: [agent] } });
-  onTestFinished(() => server.close());
+  const server = await startTestServer("in process", { config: { agents: [agent] } });
   return { server, model, agent };
 }
 

@@ -3,14 +3,13 @@ import { tracingChannel } from "node:diagnostics_channel";
 import { defineAgent } from "agentserve";
 import { echoModel } from "agentserve/models";
 import { expect, it, onTestFinished } from "vitest";
-import { startServer } from "../harness/server.ts";
+import { startTestServer } from "../harness/server.ts";
 
 async function ask(): Promise<void> {
   const agent = defineAgent({ id: "a", instructions: "x", model: echoModel() });
-  const server = await startServer("in process", { config: { agents: [agent] } });
+  const server = await startTestServer("in process", { config: { agents: [agent] } });
   expect((await server.post("/agents/a/stream", { input: "hi" })).status).toBe(200);
   expect((await server.post("/agents/a/text", { input: "hi" })).status).toBe(200);
-  await server.close();
 }
 
 it("tells integrations of the AI SDK's telemetry of the calls of a model", async () => {

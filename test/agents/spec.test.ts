@@ -1,10 +1,10 @@
 import { jsonSchema, tool } from "ai";
 import * as v from "valibot";
-import { expect, it, onTestFinished } from "vitest";
+import { expect, it } from "vitest";
 import { z } from "zod";
 import { defineAgent, defineTool, ServeError } from "agentserve";
 import { echoModel, scriptedModel, type ScriptedStep } from "agentserve/models";
-import { describeServer, startServer } from "../harness/server.ts";
+import { describeServer, startTestServer } from "../harness/server.ts";
 
 const instructions = "You are KIND-SENTINEL.";
 const weather = defineTool({
@@ -17,8 +17,7 @@ const weather = defineTool({
 async function play(script: readonly ScriptedStep[], more: object = {}) {
   const model = scriptedModel(script);
   const agent = defineAgent({ id: "a", instructions, model, maxRetries: 0, tools: { weather }, ...more });
-  const server = await startServer("in process", { config: { agents: [agent] } });
-  onTestFinished(() => server.close());
+  const server = await startTestServer("in process", { config: { agents: [agent] } });
   return { model, server };
 }
 const user = (text: string) => ({ role: "user", content: [{ type: "text", text }] });

@@ -1,7 +1,7 @@
 import { defineAgent, type AgentContext } from "agentserve";
 import { echoModel, scriptedModel } from "agentserve/models";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { startServer, type TestServer } from "../harness/server.ts";
+import { startServer, startTestServer, type TestServer } from "../harness/server.ts";
 
 const answer = scriptedModel(Array.from({ length: 100 }, () => "ok"));
 const agents = [
@@ -104,12 +104,11 @@ describe("the bounds of a body", () => {
     let seen: unknown;
     const note = ({ context }: { context: AgentContext }) => void (seen = [...context.context.keys()]);
     const agent = defineAgent({ id: "a", instructions: "", model: echoModel(), hooks: { onStart: note } });
-    const own = await startServer("in process", { config: { agents: [agent] } });
+    const own = await startTestServer("in process", { config: { agents: [agent] } });
     const headers = { "content-type": "application/json" };
     const body =
       '{"input":"hi","options":{"context":{"__proto__":{"x":1},"constructor":1,"prototype":2,"plan":"pro"}}}';
     expect((await own.request("/agents/a/text", { method: "POST", headers, body })).status).toBe(200);
     expect(seen).toEqual(["plan"]);
-    await own.close();
   });
 });

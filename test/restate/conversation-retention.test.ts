@@ -3,11 +3,11 @@
 import { randomUUID } from "node:crypto";
 import { defineAgent } from "agentserve";
 import { scriptedModel } from "agentserve/models";
-import { expect, it, onTestFinished } from "vitest";
+import { expect, it } from "vitest";
 import { restate } from "../../src/backends/restate/define.ts";
 import { createGates } from "../harness/gates.ts";
 import { patienceMs, patientTimeouts } from "../harness/patience.ts";
-import { startServer } from "../harness/server.ts";
+import { startTestServer } from "../harness/server.ts";
 import { query } from "./replica-process.ts";
 
 const { TEST_RESTATE_INGRESS: ingress = "", TEST_RESTATE_ADMIN: admin = "" } = process.env;
@@ -22,8 +22,7 @@ it("removes a conversation after its last turn, and not while a turn runs", { ti
   const agent = defineAgent({ id: "helper", instructions: "x", model: scriptedModel(["One", "Other", held]) });
   const retention = { conversations: "2s" };
   const backend = restate({ ingress, admin, name, serve: { port: 0 }, timeouts: patientTimeouts, retention });
-  const server = await startServer("start", { config: { agents: [agent], backend } });
-  onTestFinished(() => server.close());
+  const server = await startTestServer("start", { config: { agents: [agent], backend } });
   const say = (conversationId: string) =>
     server.post("/agents/helper/text", { input: "Hello", options: { conversationId } });
   const statusOf = async (id: string) => (await server.get(`/agents/helper/conversations/${id}`)).status;

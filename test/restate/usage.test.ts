@@ -1,11 +1,11 @@
 // Each of these changes makes a test of this file fail: a record or a batch that is sent twice and counted twice; a call that is
 // made again and not counted; days that are never removed, or too early; a conversation that expires with its usage.
 import { randomUUID } from "node:crypto";
-import { expect, it, onTestFinished } from "vitest";
+import { expect, it } from "vitest";
 import { RestateClient } from "../../src/backends/restate/client/client.ts";
 import { restate } from "../../src/backends/restate/define.ts";
 import { patienceMs, patientTimeouts } from "../harness/patience.ts";
-import { startServer } from "../harness/server.ts";
+import { startTestServer } from "../harness/server.ts";
 import { eventually } from "../harness/waiting.ts";
 import { query } from "./replica-process.ts";
 import { meteredAgent, readItems, sumOf, toQuestion } from "../agents/usage/metered.ts";
@@ -24,8 +24,7 @@ async function open(retention?: { conversations: string }) {
     timeouts: patientTimeouts,
     ...(retention && { retention }),
   });
-  const server = await startServer("start", { config: { agents: [meteredAgent("a")], backend } });
-  onTestFinished(() => server.close());
+  const server = await startTestServer("start", { config: { agents: [meteredAgent("a")], backend } });
   const client = new RestateClient({ ingress: [ingress], admin, timeouts: patientTimeouts });
   const call = (service: string, key: string, method: string, body: unknown): Promise<unknown> =>
     client.write(`${name}.${service}`, key, method, body);

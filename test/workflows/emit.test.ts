@@ -1,6 +1,6 @@
 import { defineWorkflow } from "agentserve";
 import { describe, expect, it } from "vitest";
-import { startServer } from "../harness/server.ts";
+import { startTestServer } from "../harness/server.ts";
 
 describe("emit", () => {
   it("puts an emitted event on the live stream, and only there", async () => {
@@ -14,7 +14,7 @@ describe("emit", () => {
         return 1;
       },
     });
-    const server = await startServer("in process", { config: { workflows: [workflow] } });
+    const server = await startTestServer("in process", { config: { workflows: [workflow] } });
     const { events } = await server.post("/workflows/w/stream", { input: {}, options: { executionId: "e" } });
     expect(events.filter(({ type }) => type === "progress")).toEqual([
       { type: "progress", percent: 50, executionId: "e", from: "s", timestamp: expect.any(String) },
@@ -22,7 +22,6 @@ describe("emit", () => {
     expect(
       (await server.get("/workflows/w/executions/e/stream")).events.filter(({ type }) => type === "progress"),
     ).toEqual([]);
-    await server.close();
   });
 
   it("lets no emitted event hide, number or forge an event of the server", async () => {
@@ -55,7 +54,7 @@ describe("emit", () => {
         .andThen({ id: "early", execute: ({ emit }) => own.forEach(emit) })
         .andThen({ id: "waits", execute: () => go.promise })
         .andThen({ id: "late", execute: ({ emit }) => own.forEach(emit) });
-      const server = await startServer(target, { config: { workflows: [workflow] } });
+      const server = await startTestServer(target, { config: { workflows: [workflow] } });
       const begun = server.send("/workflows/w/stream", {
         method: "POST",
         headers: { "content-type": "application/json" },
@@ -80,7 +79,6 @@ describe("emit", () => {
           expect(Date.parse(event.timestamp)).not.toBeNaN();
         }
       }
-      await server.close();
     }
   });
 
@@ -93,11 +91,10 @@ describe("emit", () => {
         },
       };
       const workflow = defineWorkflow({ id: "w" }).andThen({ id: "s", execute: ({ emit }) => emit(changing) });
-      const server = await startServer("in process", { config: { workflows: [workflow] } });
+      const server = await startTestServer("in process", { config: { workflows: [workflow] } });
       const { events } = await server.post("/workflows/w/stream", { input: {} });
       const closing = events.filter(({ type }) => /^workflow-(complete|error)$/.test(type));
       expect(closing).toEqual([expect.objectContaining({ seq: expect.any(Number) })]);
-      await server.close();
     }
   });
 });

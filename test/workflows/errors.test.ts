@@ -5,7 +5,7 @@ import { scriptedModel } from "agentserve/models";
 import { describe, expect, it } from "vitest";
 import * as v from "valibot";
 import { createGates } from "../harness/gates.ts";
-import { describeServer, startServer, type TestServer } from "../harness/server.ts";
+import { describeServer, startServer, startTestServer, type TestServer } from "../harness/server.ts";
 
 const gates = createGates();
 /** The error that the next step throws, by name. */
@@ -236,7 +236,7 @@ describe("an execution of another user", () => {
   it("does not name the execution of another user in the answer to a resume or cancel", async () => {
     const secret = "only for tests, and at least 32 bytes";
     const auth = jwtAuth({ secret, ownership: true });
-    const server = await startServer("in process", { config: { workflows, auth } });
+    const server = await startTestServer("in process", { config: { workflows, auth } });
     const as = async (sub: string) => ({ headers: { authorization: `Bearer ${await createToken({ sub }, secret)}` } });
     const ada = await as("ada");
     await server.post("/workflows/asks/execute", { input: {}, options: { executionId: "hers" } }, ada);
@@ -246,7 +246,6 @@ describe("an execution of another user", () => {
     }
     const own = await server.post(pathOf("asks", "hers", "suspend"), {}, ada);
     expect([own.status, own.body.executionId]).toEqual([400, "hers"]);
-    await server.close();
   });
 });
 

@@ -1,7 +1,7 @@
 import * as v from "valibot";
 import { andThen, andWorkflow, defineWorkflow } from "agentserve";
 import { describe, expect, it } from "vitest";
-import { describeInProcess, startServer } from "../harness/server.ts";
+import { describeInProcess, startTestServer } from "../harness/server.ts";
 
 /** The steps that ran, in order, by execution. */
 const ran = new Map<string, string[]>();
@@ -282,7 +282,7 @@ describe("a fork", () => {
       id: "hang",
       execute: () => (started.resolve(), new Promise(() => {})),
     });
-    const server = await startServer("start", { config: { workflows: [hangs] } });
+    const server = await startTestServer("start", { config: { workflows: [hangs] } });
     const waiting = server.post("/workflows/hangs/execute", { input: {}, options: { executionId: "e" } });
     await started.promise;
     for (const body of [{}, { fromStep: "hang" }, { input: {} }])
@@ -294,6 +294,5 @@ describe("a fork", () => {
       });
     await server.post("/workflows/hangs/executions/e/cancel", {});
     await waiting;
-    await server.close();
   });
 });

@@ -1,7 +1,7 @@
 import { defineWorkflow } from "agentserve";
-import { describe, expect, it, onTestFinished, vi } from "vitest";
+import { describe, expect, it, vi } from "vitest";
 import { patienceMs } from "../harness/patience.ts";
-import { startServer } from "../harness/server.ts";
+import { startTestServer } from "../harness/server.ts";
 
 describe("a value that JSON keeps", () => {
   it("gives every step its own copy of values; undefined stays undefined, undefined properties go", async () => {
@@ -24,14 +24,13 @@ describe("a value that JSON keeps", () => {
           return null;
         },
       });
-    const server = await startServer("in process", { config: { workflows: [workflow] } });
+    const server = await startTestServer("in process", { config: { workflows: [workflow] } });
     const { body } = await server.post("/workflows/w/execute", {
       input: { n: 1 },
       options: { context: { shared: [] } },
     });
     expect(seen).toEqual([undefined, { list: [1] }, { n: 1 }, [], undefined, undefined]);
     expect(body.data.result).toBeNull();
-    await server.close();
   });
 });
 
@@ -50,8 +49,7 @@ it("gives code that is in flight the outputs that it began with, also after the 
       },
     });
   const config = { workflows: [workflow], server: { limits: { drainMs: 10 } } };
-  const server = await startServer("in process", { config });
-  onTestFinished(() => server.close());
+  const server = await startTestServer("in process", { config });
   const later = { headers: { prefer: "respond-async" } };
   await server.post("/workflows/w/execute", { input: {}, options: { executionId: "x" } }, later);
   await reached.promise;

@@ -1,8 +1,8 @@
 import { andThen, defineWorkflow, type Authorize } from "agentserve";
-import { expect, it, onTestFinished } from "vitest";
+import { expect, it } from "vitest";
 import * as v from "valibot";
 import type { Config } from "../../src/config/define.ts";
-import { startServer, type Target, type TestServer } from "../harness/server.ts";
+import { startTestServer, type Target, type TestServer } from "../harness/server.ts";
 import { as, trusting } from "./steps/world.ts";
 
 const resumeSchema = v.object({ approved: v.boolean() });
@@ -23,8 +23,7 @@ const workflows = [
 ];
 
 async function open(target: Target, more: Config, by: object = as("ada")): Promise<TestServer> {
-  const server = await startServer(target, { config: { workflows, ...more } });
-  onTestFinished(() => server.close());
+  const server = await startTestServer(target, { config: { workflows, ...more } });
   for (const { id } of workflows)
     await server.post(`/workflows/${id}/execute`, { input: { amount: 7 }, options: { executionId: id } }, by);
   return server;

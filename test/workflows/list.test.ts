@@ -4,7 +4,7 @@ import { expect, it, onTestFinished, vi } from "vitest";
 import type { ListFilter } from "../../src/engine/backend.ts";
 import { Store } from "../../src/backends/embedded/store/store.ts";
 import { onFile } from "../harness/backends.ts";
-import { describeInProcess, startServer } from "../harness/server.ts";
+import { describeInProcess, startTestServer } from "../harness/server.ts";
 
 const textOf = (bytes: number): string => "x".repeat(bytes);
 const longBytes = 1_000_000;
@@ -102,8 +102,7 @@ describeInProcess("GET /workflows/:id/executions", config, (server) => {
 });
 
 it("answers other requests while a list reads long rows", async () => {
-  const server = await startServer("in process", { config, backend: onFile(":memory:") });
-  onTestFinished(() => server.close());
+  const server = await startTestServer("in process", { config, backend: onFile(":memory:") });
   for (let i = 0; i < 20; i++) await server.post("/workflows/echo/execute", { input: { text: textOf(longBytes) } });
   let turns = 0;
   let isOver = false;

@@ -1,14 +1,13 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { andAll, andRace, andThen, defineWorkflow } from "agentserve";
 import * as v from "valibot";
-import { expect, it, onTestFinished, vi } from "vitest";
-import { startServer } from "../harness/server.ts";
+import { expect, it, vi } from "vitest";
+import { startTestServer } from "../harness/server.ts";
 import { eventually } from "../harness/waiting.ts";
 
 /** Runs the workflow `w` as the execution `e`, and returns the server with the answer and the state. */
 async function run(workflow: unknown) {
-  const server = await startServer("dev", { config: { workflows: [workflow as never] } });
-  onTestFinished(() => server.close());
+  const server = await startTestServer("dev", { config: { workflows: [workflow as never] } });
   const answer = await server.post("/workflows/w/execute", { input: {}, options: { executionId: "e" } });
   const state = (await server.get("/workflows/w/executions/e/state")).body.data;
   return { server, answer, state };
@@ -73,8 +72,7 @@ it("cancels a step that never settles", async () => {
       return new Promise(() => {});
     },
   });
-  const server = await startServer("start", { config: { workflows: [hangs] } });
-  onTestFinished(() => server.close());
+  const server = await startTestServer("start", { config: { workflows: [hangs] } });
   const waiting = server.post("/workflows/w/execute", { input: {}, options: { executionId: "e" } });
   await started.promise;
   await server.post("/workflows/w/executions/e/cancel", {});

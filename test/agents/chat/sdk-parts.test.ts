@@ -9,7 +9,7 @@ import { convertToModelMessages, isStepCount, toUIMessageStream, type ModelMessa
 import { expect, it, onTestFinished } from "vitest";
 import { Random } from "../../faults/kills/plan.ts";
 import { seed } from "../../harness/seed.ts";
-import { startServer, type TestServer } from "../../harness/server.ts";
+import { startTestServer, type TestServer } from "../../harness/server.ts";
 import { bySize } from "../../harness/size.ts";
 import { isLowestSdk } from "../lowest-sdk.ts";
 import { finish, heard, most, ScriptedCall, tools } from "./sdk-scripts.ts";
@@ -164,8 +164,7 @@ const question = { role: "user", content: "Go" } as const;
 const said = { id: "q", role: "user", parts: [{ type: "text", text: "Go" }] } satisfies UIMessage;
 
 it.skipIf(isLowestSdk)("has the chunks of streamText, for generated answers", { timeout: 600_000 }, async () => {
-  const server = await startServer("in process", { config: { agents: [agent] } });
-  onTestFinished(() => server.close());
+  const server = await startTestServer("in process", { config: { agents: [agent] } });
   const random = new Random(seed);
   const seen = new Set<string>();
   for (let n = 0; n < bySize(150, 1_000); n++) {
@@ -214,8 +213,7 @@ it.skipIf(isLowestSdk)("has the chunks of streamText in the turn that continues 
       finish(),
     ],
   ];
-  const server = await startServer("in process", { config: { agents: [agent] } });
-  onTestFinished(() => server.close());
+  const server = await startTestServer("in process", { config: { agents: [agent] } });
   const first = await askServer(server, script.slice(0, 1), [said], "c");
   const ids = Object.fromEntries(
     first.chunks.flatMap(({ type, toolCallId, approvalId }) =>

@@ -8,7 +8,7 @@ import { describe, expect, it, onTestFinished } from "vitest";
 import { z } from "zod";
 import { readMessages } from "../../../src/agents/messages/read-messages.ts";
 import { createGates } from "../../harness/gates.ts";
-import { startServer, type Target, type TestServer } from "../../harness/server.ts";
+import { startTestServer, type Target, type TestServer } from "../../harness/server.ts";
 import { eventually, until } from "../../harness/waiting.ts";
 
 const mebibyte = 1_048_576;
@@ -27,8 +27,7 @@ async function open(
 ) {
   const model = scriptedModel(script);
   const agent = defineAgent({ id: "a", instructions: "x", model, tools });
-  const server = await startServer(target, { config: { agents: [agent], ...config } });
-  onTestFinished(() => server.close());
+  const server = await startTestServer(target, { config: { agents: [agent], ...config } });
   return { server, model } satisfies Opened;
 }
 const many = Array.from({ length: 20 }, () => "ok");

@@ -3,7 +3,7 @@
 import { defineWorkflow } from "agentserve";
 import { describe, expect, it } from "vitest";
 import { eventually, until } from "../../harness/waiting.ts";
-import { describeServer, startServer } from "../../harness/server.ts";
+import { describeServer, startServer, startTestServer } from "../../harness/server.ts";
 import { newFile, query } from "../../workflows/waits/serve.ts";
 import { onFile } from "../../harness/backends.ts";
 import { attach, chat, createPlannedModel, isText, toAgent, unique } from "../turns/turn-server.ts";
@@ -124,7 +124,7 @@ describe("DELETE of a conversation in a file", () => {
   });
 
   it("answers all turns that wait in a deleted conversation with 409, and begins the next one anew", async () => {
-    const server = await startServer("in process", { config, backend: onFile(newFile()) });
+    const server = await startTestServer("in process", { config, backend: onFile(newFile()) });
     const api = toApi(server);
     const question = unique("Q");
     planned.plan(question, planned.words("a half", "an end"));
@@ -141,7 +141,6 @@ describe("DELETE of a conversation in a file", () => {
     const next = plan();
     expect((await api.say("c", next)).status).toBe(200);
     expect(planned.prompts(next)).toEqual([[`user: ${next}`]]);
-    await server.close();
   });
 
   it("deletes a conversation whose turn the last process has left", async () => {
@@ -171,7 +170,7 @@ describe("DELETE of a conversation in a file", () => {
   it("removes a conversation of many messages", async () => {
     const file = newFile();
     const { agent } = createAgent(["Answer"]);
-    const server = await startServer("in process", { config: { agents: [agent] }, backend: onFile(file) });
+    const server = await startTestServer("in process", { config: { agents: [agent] }, backend: onFile(file) });
     const key = { agentId: "a", conversationId: "c" };
     const turn = await server.conversations.open(key, { signal: new AbortController().signal });
     const message = (id: number) => ({ id: `${id}`, role: "user", ui: "{}", models: "[]", count: 1, at: 0 }) as const;
@@ -180,6 +179,5 @@ describe("DELETE of a conversation in a file", () => {
     expect((await toApi(server, { agent: "a" }).list()).body.data.items).toMatchObject([{ messageCount: 1_234 }]);
     expect((await toApi(server, { agent: "a" }).remove("c")).status).toBe(200);
     expect(rows(file)).toEqual([0, 0, 0, 0]);
-    await server.close();
   });
 });

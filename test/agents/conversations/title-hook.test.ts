@@ -2,9 +2,9 @@
 // an error, a late or a wrong title that is more than a warning; a title of the user that the hook replaces.
 import { defineAgent, type AgentHooks, type AgentTitleEvent } from "agentserve";
 import { scriptedModel } from "agentserve/models";
-import { expect, it, onTestFinished } from "vitest";
+import { expect, it } from "vitest";
 import { createGates } from "../../harness/gates.ts";
-import { startServer } from "../../harness/server.ts";
+import { startTestServer } from "../../harness/server.ts";
 import { eventually } from "../../harness/waiting.ts";
 import { serve } from "../../workflows/waits/serve.ts";
 import { toApi } from "./api.ts";
@@ -12,8 +12,7 @@ import { toApi } from "./api.ts";
 async function open(title: AgentHooks["title"]) {
   const model = scriptedModel(["One", "Two", "Three", "Four"]);
   const agent = defineAgent({ id: "helper", instructions: "x", model, hooks: { title } });
-  const server = await startServer("in process", { config: { agents: [agent] } });
-  onTestFinished(() => server.close());
+  const server = await startTestServer("in process", { config: { agents: [agent] } });
   const api = toApi(server, { userId: "ada" });
   return { server, api, titleOf: async (id: string) => (await api.read(id)).body.data.title };
 }

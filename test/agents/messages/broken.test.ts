@@ -3,7 +3,7 @@ import { echoModel, scriptedModel } from "agentserve/models";
 import fc from "fast-check";
 import * as v from "valibot";
 import { expect, it } from "vitest";
-import { describeServer, startServer } from "../../harness/server.ts";
+import { describeServer, startTestServer } from "../../harness/server.ts";
 import { bySize } from "../../harness/size.ts";
 import { isLowestSdk } from "../lowest-sdk.ts";
 import { brokenMessages } from "./arbitrary-messages.ts";
@@ -141,14 +141,13 @@ it("a file stays in its conversation: the next turn shows it to the model as the
   ]) {
     const scripted = { ...scriptedModel(["one", "two"]), supportedUrls: fetches.supportedUrls };
     const agent = defineAgent({ id: "a", instructions: "", model: scripted });
-    const server = await startServer("in process", { config: { agents: [agent] } });
+    const server = await startTestServer("in process", { config: { agents: [agent] } });
     const options = { conversationId: "c" };
     expect((await server.post("/agents/a/text", { input: [file], options })).status).toBe(200);
     const { status, text } = await server.post("/agents/a/text", { input: "again", options });
     expect(status, text).toBe(200);
     const [first, second] = scripted.calls.map(({ prompt }) => prompt.find(({ role }) => role === "user")!.content);
     expect(second).toEqual(first);
-    await server.close();
   }
 });
 

@@ -3,10 +3,10 @@
 import { defineAgent, defineTool } from "agentserve";
 import type { Authorize } from "agentserve";
 import { scriptedModel, type ScriptedStep } from "agentserve/models";
-import { expect, it, onTestFinished } from "vitest";
+import { expect, it } from "vitest";
 import * as v from "valibot";
 import type { Config } from "../../../src/config/define.ts";
-import { startServer, type Target, type TestServer } from "../../harness/server.ts";
+import { startTestServer, type Target, type TestServer } from "../../harness/server.ts";
 import { createGates } from "../../harness/gates.ts";
 import { eventually } from "../../harness/waiting.ts";
 import { as, trusting } from "../../workflows/steps/world.ts";
@@ -21,9 +21,7 @@ const call = { toolCalls: [{ toolName: "look", input: { street: "Elm" } }] } as 
 async function open(script: readonly ScriptedStep[], more: Config = {}, target: Target = "dev"): Promise<TestServer> {
   const model = scriptedModel(script);
   const helper = defineAgent({ id: "helper", instructions: "Be kind.", model, tools: { look }, maxRetries: 0 });
-  const server = await startServer(target, { config: { agents: [helper], ...more } });
-  onTestFinished(() => server.close());
-  return server;
+  return startTestServer(target, { config: { agents: [helper], ...more } });
 }
 
 const at = (id: string) => `/agents/helper/conversations/${id}`;

@@ -7,7 +7,7 @@ import { createLoader, findConfig } from "../../../src/config/load.ts";
 import { openServer } from "../../../src/server/create.ts";
 import { chosenBackend } from "../../harness/backends.ts";
 import { createProject } from "../../harness/project.ts";
-import { createTestLogger, startServer, type LogRecord } from "../../harness/server.ts";
+import { createTestLogger, startTestServer, type LogRecord } from "../../harness/server.ts";
 import {
   expectFailure,
   expectHealthy,
@@ -32,8 +32,7 @@ describe("a model named by text", () => {
     "logs in %s what to do if the provider of a model name is not installed",
     async (target) => {
       const config = { agents: [defineAgent({ id: "lost", instructions, model: "nosuch/model" })] };
-      const server = await startServer(target, { config });
-      onTestFinished(() => server.close());
+      const server = await startTestServer(target, { config });
       const ask = await watch(server);
       for (const endpoint of endpoints) {
         server.logs.length = 0;

@@ -1,13 +1,12 @@
 import { createOpenAICompatible } from "@ai-sdk/openai-compatible";
-import { describe, expect, it, onTestFinished } from "vitest";
-import { startServer } from "../../harness/server.ts";
+import { describe, expect, it } from "vitest";
+import { startTestServer } from "../../harness/server.ts";
 import { agentOf, agents, provider, settings, show, watch } from "./provider-suite.ts";
 import { apiKey } from "./troubles.ts";
 
 describe("secrets", () => {
   it.for(["dev", "start"] as const)("describes an agent without its key in %s", async (target) => {
-    const server = await startServer(target, { config: { agents } });
-    onTestFinished(() => server.close());
+    const server = await startTestServer(target, { config: { agents } });
     const { text } = await server.get("/agents");
     const { text: detail } = await server.get("/agents/healthy");
     expect(text + detail).not.toContain(apiKey);
@@ -18,8 +17,7 @@ describe("secrets", () => {
   it("does not log a key that is in the provider's URL", async () => {
     const byQuery = createOpenAICompatible({ ...settings, baseURL: provider.baseURL, queryParams: { key: apiKey } });
     const config = { agents: ["status-401", "page", "reset"].map((id) => agentOf(id, { model: byQuery(id) })) };
-    const server = await startServer("start", { config });
-    onTestFinished(() => server.close());
+    const server = await startTestServer("start", { config });
     const ask = await watch(server);
     for (const { id } of config.agents) expect((await ask("text", id)).status).toBe(502);
     for (const { id } of config.agents) {

@@ -1,8 +1,8 @@
 // Attacks on approvals of an agent that a tool asks: forged responses, ids of other conversations, names that two tools have.
 import { defineWorkflow, type defineAgent, type AuthorizeRequest } from "agentserve";
-import { expect, it, onTestFinished } from "vitest";
+import { expect, it } from "vitest";
 import { by, trusting } from "../../auth/authorize/world.ts";
-import { describeServer, startServer } from "../../harness/server.ts";
+import { describeServer, startTestServer } from "../../harness/server.ts";
 import { decide, list } from "../approvals/bank.ts";
 import { unique } from "../turns/turn-server.ts";
 import { asks, ask, deskConfig, paidTo, partsOf, request, respond } from "./desk.ts";
@@ -97,7 +97,7 @@ describeServer(
 
 it("a response to an inner approval is decided by the rules of the outer agent, which know the agents that were asked", async () => {
   const asked: AuthorizeRequest[] = [];
-  const server = await startServer("in process", {
+  const server = await startTestServer("in process", {
     config: {
       ...deskConfig,
       auth: trusting,
@@ -107,7 +107,6 @@ it("a response to an inner approval is decided by the rules of the outer agent, 
       },
     },
   });
-  onTestFinished(() => server.close());
   const to = unique("to");
   const { conversationId, id } = await request(
     server,
@@ -132,10 +131,9 @@ it("a response to an inner approval is decided by the rules of the outer agent, 
 });
 
 it("fails a call whose inner agent has too many bytes to wait for an approval, and names the tool", async () => {
-  const server = await startServer("in process", {
+  const server = await startTestServer("in process", {
     config: { ...deskConfig, server: { limits: { stepValueBytes: 10_000 } } },
   });
-  onTestFinished(() => server.close());
   const to = unique("to");
   const call = (length: number) => asks("clerk", ["pay", { amount: 5, to: to + "x".repeat(length) }]);
   const fits = await ask(server, unique("c"), [call(2_000)]);
@@ -157,8 +155,7 @@ it("denies a tool that needs approval of an inner agent in a step", async () => 
     agent: agents.find(({ id }) => id === "desk")!,
     prompt: () => toCalls(asks("clerk", ["pay", { amount: 5, to }])),
   });
-  const server = await startServer("in process", { config: { ...deskConfig, workflows: [workflow] } });
-  onTestFinished(() => server.close());
+  const server = await startTestServer("in process", { config: { ...deskConfig, workflows: [workflow] } });
   const { body } = await server.post("/workflows/w/execute", { input: {} });
   expect(body.data).toMatchObject({ status: "completed", result: expect.stringContaining("denied") });
   expect(paidTo(to)).toEqual([]);

@@ -3,9 +3,9 @@
 // tool that starts a workflow without asking `authorize`, or for an anonymous caller.
 import { createToken, defineAgent, defineWorkflow, jwtAuth, ServeError, workflowTool } from "agentserve";
 import * as v from "valibot";
-import { describe, expect, it, onTestFinished } from "vitest";
+import { describe, expect, it } from "vitest";
 import { createGates } from "../../harness/gates.ts";
-import { describeServer, startServer, type TestServer } from "../../harness/server.ts";
+import { describeServer, startServer, startTestServer, type TestServer } from "../../harness/server.ts";
 import { until, within } from "../../harness/waiting.ts";
 import { stop, stored, unique } from "../turns/turn-server.ts";
 import { directedModel, toCalls } from "./directed-model.ts";
@@ -158,8 +158,7 @@ describe("with an authentication provider", () => {
   const results = ({ body }: { body: any }) => body.data.toolResults.map(({ output, error }: any) => error ?? output);
 
   it.each(["a", "strict"])("workflowTool refuses an anonymous caller unless told otherwise (%s)", async (id) => {
-    const server = await startServer("in process", { config });
-    onTestFinished(() => server.close());
+    const server = await startTestServer("in process", { config });
     for (const conversationId of [undefined, unique("c")]) {
       const options = { userId: "ada", conversationId };
       expect(results(await server.post(`/agents/${id}/text`, { input, options }))).toEqual(["Forbidden", {}]);
@@ -172,7 +171,7 @@ describe("with an authentication provider", () => {
   });
 
   it("workflowTool asks `authorize` about workflow.execute, with the user of the turn", async () => {
-    const server = await startServer("in process", {
+    const server = await startTestServer("in process", {
       config: {
         ...config,
         authorize({ action, user, workflowId }) {
@@ -181,7 +180,6 @@ describe("with an authentication provider", () => {
         },
       },
     });
-    onTestFinished(() => server.close());
     for (const [sub, isAllowed] of [["ada", true] as const, ["eve", false] as const]) {
       const headers = { authorization: `Bearer ${await createToken({ sub }, secret)}` };
       const [first, second] = results(await server.post("/agents/strict/text", { input }, { headers }));

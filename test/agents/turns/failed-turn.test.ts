@@ -1,9 +1,9 @@
 import { embedded } from "agentserve";
-import { expect, it, onTestFinished } from "vitest";
+import { expect, it } from "vitest";
 import type { Backend } from "../../../src/engine/backend.ts";
 import type { Turn } from "../../../src/engine/conversations.ts";
 import { createGates } from "../../harness/gates.ts";
-import { startServer } from "../../harness/server.ts";
+import { startTestServer } from "../../harness/server.ts";
 import { createAgent } from "./lives.ts";
 
 it("tells readers of a failed turn only when its conversation is free for the next one", async () => {
@@ -34,8 +34,7 @@ it("tells readers of a failed turn only when its conversation is free for the ne
     },
   };
   const { agent } = createAgent([new Error("The model is down")]);
-  const server = await startServer("in process", { config: { agents: [agent], backend } });
-  onTestFinished(() => server.close());
+  const server = await startTestServer("in process", { config: { agents: [agent], backend } });
   const answer = server.post("/agents/a/text", { input: "one", options: { conversationId: "c" } }).then((got) => {
     isAnswered = true;
     return got;

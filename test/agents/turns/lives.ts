@@ -1,8 +1,7 @@
 import { defineAgent, embedded, type Config, type DefineAgentOptions } from "agentserve";
 import { scriptedModel, type ScriptedModel, type ScriptedStep } from "agentserve/models";
-import { onTestFinished } from "vitest";
 import { createGates } from "../../harness/gates.ts";
-import { startServer, type TestServer } from "../../harness/server.ts";
+import { startTestServer, type TestServer } from "../../harness/server.ts";
 
 export interface Life {
   readonly server: TestServer;
@@ -27,7 +26,7 @@ export async function live(
 ): Promise<Life> {
   const { agent, model } = createAgent(script, own);
   const { server: more } = config;
-  const server = await startServer("in process", {
+  const server = await startTestServer("in process", {
     config: {
       agents: [agent],
       ...config,
@@ -35,11 +34,8 @@ export async function live(
       server: { ...more, limits: { drainMs, ...more?.limits } },
     },
   });
-  let closing: Promise<void> | undefined;
-  const close = (): Promise<void> => (closing ??= server.close());
-  onTestFinished(close);
   const ask = (input: string, headers = {}) => server.post("/agents/a/text", { input, options }, { headers });
-  return { server, model, ask, close, begin: (input) => ask(input, { prefer: "respond-async" }) };
+  return { server, model, ask, close: server.close, begin: (input) => ask(input, { prefer: "respond-async" }) };
 }
 
 export function createAgent(script: ScriptedStep[], more?: Partial<DefineAgentOptions>) {

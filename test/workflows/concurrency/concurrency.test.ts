@@ -1,8 +1,8 @@
 import { defineWorkflow } from "agentserve";
-import { beforeEach, expect, it, onTestFinished } from "vitest";
+import { beforeEach, expect, it } from "vitest";
 import * as v from "valibot";
 import { createGates } from "../../harness/gates.ts";
-import { describeInProcess, startServer, type TestServer } from "../../harness/server.ts";
+import { describeInProcess, startTestServer, type TestServer } from "../../harness/server.ts";
 import { eventually } from "../../harness/waiting.ts";
 
 let gates = createGates();
@@ -256,8 +256,7 @@ describeInProcess("concurrency of a workflow", { workflows }, (server) => {
 
 it("refuses executions beyond limits.waitingExecutions with 503 and Retry-After, without a delay for other workflows", async () => {
   const limits = { waitingExecutions: 2, runningExecutions: 2, queuedExecutions: 1, drainMs: 10 };
-  const server = await startServer("start", { config: { workflows, server: { limits } } });
-  onTestFinished(() => server.close());
+  const server = await startTestServer("start", { config: { workflows, server: { limits } } });
   const [inside, second, third, refused] = newIds("inside", "second", "third", "refused") as string[] as [
     string,
     string,

@@ -1,6 +1,6 @@
 import { defineWorkflow } from "agentserve";
 import { expect, it } from "vitest";
-import { startServer, targets } from "../../harness/server.ts";
+import { startTestServer, targets } from "../../harness/server.ts";
 import { as, trusting } from "./world.ts";
 
 let isBroken = true;
@@ -39,7 +39,7 @@ it.each(targets)("shows the values of steps only to those who may inspect the ex
   for (const [hasProvider, ownership, own, caller, sees] of oracle) {
     if (own !== target) continue;
     const auth = hasProvider ? { auth: { ...trusting, ownership } } : {};
-    const server = await startServer(target, { config: { workflows, ...auth } });
+    const server = await startTestServer(target, { config: { workflows, ...auth } });
     const by = (user: string | undefined) => (user === undefined ? {} : as(user));
     const owner = hasProvider ? "ada" : undefined;
     // Without a provider, a userId in the body is a claim of the client and gives no rights.
@@ -53,7 +53,6 @@ it.each(targets)("shows the values of steps only to those who may inspect the ex
       expect(["input" in make, "output" in make, "data" in ask.suspension], title).toEqual([sees, sees, sees]);
       expect([make.status, ask.suspension.reason], title).toEqual(["success", "ok?"]);
     }
-    await server.close();
   }
 });
 
@@ -62,7 +61,7 @@ it("shows the caller of a retry in the state only to those who may inspect the e
     ["dev", true, true],
     ["start", true, false],
   ] as const) {
-    const server = await startServer(target, { config: { workflows, auth: trusting } });
+    const server = await startTestServer(target, { config: { workflows, auth: trusting } });
     isBroken = true;
     await server.post("/workflows/broken/execute", { input: {}, options: { executionId: "e" } }, as("ada"));
     const path = "/workflows/broken/executions/e";
@@ -77,14 +76,13 @@ it("shows the caller of a retry in the state only to those who may inspect the e
       undefined,
     ]);
     expect(JSON.stringify((await server.get("/workflows/broken/executions", as("bob"))).body)).not.toContain("eve");
-    await server.close();
   }
 });
 
 it("asks authorize about execution.inspect, and the answer beats the mode", async () => {
   for (const target of ["dev", "start"] as const) {
     const asked: unknown[] = [];
-    const server = await startServer(target, {
+    const server = await startTestServer(target, {
       config: {
         workflows,
         auth: trusting,
@@ -102,6 +100,5 @@ it("asks authorize about execution.inspect, and the answer beats the mode", asyn
       ["auditor", "e"],
       ["bob", "e"],
     ]);
-    await server.close();
   }
 });

@@ -1,8 +1,8 @@
 // Waits in real time, on the backend that is chosen. Those on a moved clock are beside it, on the embedded one.
 import { andSleep, andWaitFor, createToken, defineWorkflow, jwtAuth, type Config } from "agentserve";
-import { beforeEach, describe, expect, it, onTestFinished } from "vitest";
+import { beforeEach, describe, expect, it } from "vitest";
 import { createGates } from "../../harness/gates.ts";
-import { describeInProcess, startServer, type TestServer } from "../../harness/server.ts";
+import { describeInProcess, startTestServer, type TestServer } from "../../harness/server.ts";
 import { eventually } from "../../harness/waiting.ts";
 
 let gates = createGates();
@@ -159,11 +159,7 @@ describeInProcess("waits", { workflows, server: { limits } }, (server) => {
   });
 });
 
-async function start(config: Config): Promise<TestServer> {
-  const server = await startServer("start", { config });
-  onTestFinished(() => server.close());
-  return server;
-}
+const start = (config: Config): Promise<TestServer> => startTestServer("start", { config });
 
 describe("who may send events, and how many", () => {
   const secret = "a secret of more than thirty-two bytes";
