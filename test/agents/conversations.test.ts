@@ -8,11 +8,12 @@ import { andAgent, defineAgent, defineTool, defineWorkflow } from "agentserve";
 import { scriptedModel } from "agentserve/models";
 import fc from "fast-check";
 import * as v from "valibot";
-import { afterAll, beforeAll, describe, expect, it, onTestFinished } from "vitest";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { toLine } from "../faults/agents/turns.ts";
+import { finishPart } from "../harness/finish-part.ts";
 import { onFile } from "../harness/backends.ts";
 import { createGates } from "../harness/gates.ts";
-import { startServer, type TestServer } from "../harness/server.ts";
+import { startServer, startTestServer, type TestServer } from "../harness/server.ts";
 import { bySize } from "../harness/size.ts";
 import { within } from "../harness/waiting.ts";
 import { newFile, query } from "../workflows/waits/serve.ts";
@@ -66,10 +67,7 @@ async function* toAnswer(options: LanguageModelV4CallOptions): AsyncGenerator<La
     yield { type: "text-delta", id: "t", delta: what === "mismatch" ? "" : text.slice(half) };
     yield { type: "text-end", id: "t" };
   }
-  const unified = calls ? "tool-calls" : "stop";
-  const inputTokens = { total: 1, noCache: 1, cacheRead: 0, cacheWrite: 0 };
-  const usage = { inputTokens, outputTokens: { total: 1, text: 1, reasoning: 0 } };
-  yield { type: "finish", finishReason: { unified, raw: unified }, usage };
+  yield finishPart(calls ? "tool-calls" : "stop");
 }
 /** How a turn ends: answered, also with a tool; failed, at once or later; left by its client, before its answer or in it. */
 type What = "ok" | "tool" | "fail" | "break" | "mismatch" | "hang" | "pause";
@@ -429,8 +427,7 @@ const linesOf = ({ name, way }: Turn): string[] => [
 
 describe("turns that wait for another of the same conversation", () => {
   async function setUp() {
-    const server = await startServer("in process", { config: agents });
-    onTestFinished(() => server.close());
+    const server = await startTestServer("in process", { config: agents });
     // Starts the process that checks schemas, so that nothing else is refused.
     await server.post("/agents/talker/object", { input: "", schema: { type: "string" } });
     const first = toTurn("line", { what: "hang" });
@@ -504,8 +501,7 @@ describe("steps of one execution that ask in its conversation", () => {
     const agent = defineAgent({ id: "talker", ...common, providerOptions: { test: { name: "branch", what: "ok" } } });
     const steps = Array.from({ length: 40 }, (_, index) => andAgent({ id: `s${index}`, agent, prompt: `s${index}` }));
     const workflow = defineWorkflow({ id: "many" }).andAll({ id: "all", steps });
-    const server = await startServer("in process", { config: { agents: [agent], workflows: [workflow] } });
-    onTestFinished(() => server.close());
+    const server = await startTestServer("in process", { config: { agents: [agent], workflows: [workflow] } });
     const options = { conversationId: "c", userId: "ada" };
     const { status, body } = await server.post("/workflows/many/execute", { input: {}, options });
     expect([status, body.data?.result.length]).toEqual([200, 40]);
@@ -516,8 +512,7 @@ describe("an agent without a memory", () => {
   it("stores nothing for an agent without a memory, which is shown what the client sends", async () => {
     const path = newFile();
     const backend = onFile(path); // which is read below
-    const server = await startServer("in process", { config: agents, backend });
-    onTestFinished(() => server.close());
+    const server = await startTestServer("in process", { config: agents, backend });
     for (const way of ways) {
       const turn = toTurn("c", { agent: "forgetful", way });
       expect((await server.post(pathOf(turn), toBody(turn))).status).toBe(200);

@@ -4,6 +4,7 @@ import { echoModel, scriptedModel } from "agentserve/models";
 import { tool } from "ai";
 import * as v from "valibot";
 import { afterAll, beforeAll, describe } from "vitest";
+import { finishPart } from "../harness/finish-part.ts";
 import { createGates, type Gates } from "../harness/gates.ts";
 import { startServer, type TestServer } from "../harness/server.ts";
 import { openChat, type ChatTab } from "./console-chat-tab.ts";
@@ -87,14 +88,7 @@ const everyPart: LanguageModelV4StreamPart[] = [
   { type: "text-start", id: "t" },
   { type: "text-delta", id: "t", delta: "Hello" },
   { type: "text-end", id: "t" },
-  {
-    type: "finish",
-    finishReason: { unified: "stop", raw: "stop" },
-    usage: {
-      inputTokens: { total: 1, noCache: 1, cacheRead: 0, cacheWrite: 0 },
-      outputTokens: { total: 1, text: 1, reasoning: 0 },
-    },
-  },
+  finishPart(),
 ];
 
 /** The number of calls that the model of the agent `weak` fails. */

@@ -2,8 +2,9 @@ import type { LanguageModelV4StreamPart } from "@ai-sdk/provider";
 import { defineAgent, defineTool, type Config } from "agentserve";
 import { scriptedModel } from "agentserve/models";
 import * as v from "valibot";
-import { describe, expect, it, onTestFinished } from "vitest";
-import { startServer } from "../harness/server.ts";
+import { describe, expect, it } from "vitest";
+import { finishPart } from "../harness/finish-part.ts";
+import { startTestServer } from "../harness/server.ts";
 import { openChat, type ChatTab } from "./console-chat-tab.ts";
 import { expectNoProblems } from "./console-page.ts";
 
@@ -39,14 +40,7 @@ const answer: LanguageModelV4StreamPart[] = [
   { type: "tool-call", toolCallId: "c1", toolName: "echo", input: JSON.stringify({ text: all }) },
   { type: "tool-call", toolCallId: "c2", toolName: "fail", input: JSON.stringify({ text: all }) },
   { type: "tool-call", toolCallId: "c3", toolName: hostile[0]!, input: JSON.stringify({ [hostile[2]!]: all }) },
-  {
-    type: "finish",
-    finishReason: { unified: "tool-calls", raw: hostile[0]! },
-    usage: {
-      inputTokens: { total: 1, noCache: 1, cacheRead: 0, cacheWrite: 0 },
-      outputTokens: { total: 1, text: 1, reasoning: 0 },
-    },
-  },
+  finishPart("tool-calls", hostile[0]!),
 ];
 const inputSchema = v.object({ text: v.string() });
 const tools = {
@@ -76,8 +70,7 @@ const config: Config = {
 
 describe("hostile texts in the view Agents", () => {
   it("shows hostile texts in the view Agents as texts, and runs nothing in them", async () => {
-    const server = await startServer("dev", { config });
-    onTestFinished(() => server.close());
+    const server = await startTestServer("dev", { config });
     const tab = await openChat(`${server.url}/console#/agents`);
     await tab.page.getByText(visible[1]!).first().waitFor();
     await tab.begin("bad");

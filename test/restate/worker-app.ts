@@ -9,6 +9,7 @@ import * as v from "valibot";
 import { defineAgent, defineTool, defineWorkflow, workflowTool } from "../../src/index.ts";
 import { scriptedModel, type ScriptedAnswer } from "../../src/models.ts";
 import { RestateConversations } from "../../src/backends/restate/conversations/conversations.ts";
+import { finishPart } from "../harness/finish-part.ts";
 import type { Hosted } from "../harness/hosted.ts";
 import { serveReplica, type ReplicaPlace } from "./serve-replica.ts";
 
@@ -27,9 +28,7 @@ async function* say(): AsyncGenerator<LanguageModelV4StreamPart> {
   await gate("two").promise;
   yield { type: "text-delta", id: "1", delta: "two." };
   yield { type: "text-end", id: "1" };
-  const tokens = { total: 1, noCache: 1, cacheRead: 0, cacheWrite: 0 };
-  const usage = { inputTokens: tokens, outputTokens: { total: 1, text: 1, reasoning: 0 } };
-  yield { type: "finish", finishReason: { unified: "stop", raw: "stop" }, usage };
+  yield finishPart();
 }
 
 export default function create(place: ReplicaPlace, report: (message: object) => void): Hosted {

@@ -4,10 +4,11 @@ import { defineAgent, defineTool, type DefineAgentOptions } from "agentserve";
 import { scriptedModel, type ScriptedModel, type ScriptedStep } from "agentserve/models";
 import { DefaultChatTransport, tool, type UIMessage } from "ai";
 import * as v from "valibot";
-import { expect, onTestFinished } from "vitest";
+import { expect } from "vitest";
 import { z } from "zod";
+import { finishPart } from "../../harness/finish-part.ts";
 import { toLine } from "../../harness/react.ts";
-import { startServer, type Target, type TestServer } from "../../harness/server.ts";
+import { startTestServer, type Target, type TestServer } from "../../harness/server.ts";
 
 export const instructions = "Never say the word quetzalcoatl.";
 export const sockets = ["dev", "start"] as const;
@@ -34,8 +35,7 @@ export async function open(
 ): Promise<Opened> {
   const model = scriptedModel(script);
   const agents = ["helper", "other"].map((id) => defineAgent({ id, instructions, model, ...options }));
-  const server = await startServer(target, { config: { agents } });
-  onTestFinished(() => server.close());
+  const server = await startTestServer(target, { config: { agents } });
   const { url } = await server.send("/agents", {});
   const api = new URL("/agents/helper/chat", url || "http://localhost").href;
   const chat = new Chat<UIMessage>({ transport: new DefaultChatTransport({ api }) });
@@ -105,12 +105,5 @@ export async function* slowly(words: readonly string[], wait: (word: string) => 
     await wait(delta);
   }
   yield { type: "text-end", id: "t" } satisfies LanguageModelV4StreamPart;
-  yield {
-    type: "finish",
-    finishReason: { unified: "stop", raw: "stop" },
-    usage: {
-      inputTokens: { total: 1, noCache: 1, cacheRead: 0, cacheWrite: 0 },
-      outputTokens: { total: 1, text: 1, reasoning: 0 },
-    },
-  } satisfies LanguageModelV4StreamPart;
+  yield finishPart();
 }

@@ -1,6 +1,7 @@
 import { defineTool } from "agentserve";
 import * as v from "valibot";
 import { expect, it } from "vitest";
+import { finishPart } from "../../harness/finish-part.ts";
 import { calls, createTurn, interrupt, released } from "./turns.ts";
 
 it("uses no record of an attempt that has failed, and gives the tools of the next one other keys", async () => {
@@ -28,10 +29,7 @@ it("records nothing of a model call that fails or does not finish, and runs none
   let ran = 0;
   const send = defineTool({ description: "Sends", inputSchema: v.object({}), execute: () => ++ran });
   const call = { type: "tool-call", toolCallId: "c1", toolName: "send", input: "{}" } as const;
-  const tokens = { total: 1, noCache: 1, cacheRead: 0, cacheWrite: 0 };
-  const usage = { inputTokens: tokens, outputTokens: { total: 1, text: 1, reasoning: 0 } };
-  const finishReason = { unified: "tool-calls", raw: "tool_calls" } as const;
-  const finish = { type: "finish", finishReason, usage } as const;
+  const finish = finishPart("tool-calls", "tool_calls");
   const step = { retry: { attempts: 3, delay: 0 } };
   const life = await live({
     script: [

@@ -4,6 +4,7 @@ import * as v from "valibot";
 import { andAgent, defineAgent, defineTool, defineWorkflow, type AgentDefinition } from "../../../src/index.ts";
 import type { WorkflowDefinition } from "../../../src/engine/definition.ts";
 import { scriptedModel } from "../../../src/models.ts";
+import { finishPart } from "../../harness/finish-part.ts";
 import type { Gates } from "../../harness/gates.ts";
 import type { Told } from "./log.ts";
 import { needsTool, toLine } from "./turns.ts";
@@ -94,10 +95,7 @@ function createAnswers({ tell, pass, gates, life }: Surroundings) {
       yield { type: "text-end", id: "t" };
       pass("said", key);
       tell({ what: "answer", key, text });
-      const inputTokens = { total: 1, noCache: 1, cacheRead: 0, cacheWrite: 0 };
-      const outputTokens = { total: 1, text: 1, reasoning: 0 };
-      const finishReason = { unified: "stop", raw: "stop" } as const;
-      yield { type: "finish", finishReason, usage: { inputTokens, outputTokens } };
+      yield finishPart();
       pass("finished", key);
     }
   };

@@ -1,5 +1,6 @@
 import { once } from "node:events";
 import type { LanguageModelV4CallOptions, LanguageModelV4StreamPart } from "@ai-sdk/provider";
+import { finishPart } from "../../harness/finish-part.ts";
 import { defineAgent, type AgentDefinition } from "../../../src/index.ts";
 import { scriptedModel } from "../../../src/models.ts";
 import { toLine } from "../agents/turns.ts";
@@ -37,9 +38,7 @@ export function createFaultyAgent(faults: Faults): FaultyAgent {
     }
     yield { type: "text-end", id: "t" };
     said.set(key, text);
-    const inputTokens = { total: 1, noCache: 1, cacheRead: 0, cacheWrite: 0 };
-    const outputTokens = { total: 1, text: 1, reasoning: 0 };
-    yield { type: "finish", finishReason: { unified: "stop", raw: "stop" }, usage: { inputTokens, outputTokens } };
+    yield finishPart();
   }
   const agent = defineAgent({
     id: "talker",
