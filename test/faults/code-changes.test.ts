@@ -1,16 +1,15 @@
-import { mkdtempSync, readFileSync, rmSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { readFileSync } from "node:fs";
 import { join } from "node:path";
-import { afterAll, describe, expect, it, onTestFinished } from "vitest";
+import { describe, expect, it, onTestFinished } from "vitest";
 import * as v from "valibot";
 import { andAll, andTap, andThen, andWhen, defineWorkflow } from "agentserve";
 import type { WorkflowDefinition } from "../../src/engine/definition.ts";
+import { createSharedFolder } from "../harness/folders.ts";
 import { patienceMs } from "../harness/patience.ts";
 import { openPlace } from "../harness/places.ts";
 import { startServer, type TestServer } from "../harness/server.ts";
 
-const folder = mkdtempSync(join(tmpdir(), "agentserve-changes-"));
-afterAll(() => rmSync(folder, { recursive: true, force: true }));
+const folder = createSharedFolder("changes");
 
 /** Set while a step must not end, so that the process leaves it running. */
 let hangs = false;

@@ -3,8 +3,8 @@ import { join } from "node:path";
 import { defineWorkflow, embedded } from "agentserve";
 import { expect, it, onTestFinished } from "vitest";
 import { Store } from "../../src/backends/embedded/store/store.ts";
-import { createFolder } from "../harness/lives.ts";
-import { createTestLogger, startServer, type TestServer } from "../harness/server.ts";
+import { createFolder } from "../harness/folders.ts";
+import { createTestLogger, startTestServer, type TestServer } from "../harness/server.ts";
 import { eventually } from "../harness/waiting.ts";
 import { createFormat4, toConfig } from "./migrations/project.ts";
 
@@ -13,11 +13,8 @@ const workflows = [
   defineWorkflow({ id: "asks" }).andThen({ id: "ask", execute: ({ suspend, resumeData }) => resumeData ?? suspend() }),
 ];
 
-async function serve(path: string): Promise<TestServer> {
-  const server = await startServer("start", { config: { workflows, backend: embedded({ path }) } });
-  onTestFinished(() => server.close());
-  return server;
-}
+const serve = (path: string): Promise<TestServer> =>
+  startTestServer("start", { config: { workflows, backend: embedded({ path }) } });
 const modeOf = (path: string): string => (statSync(path).mode & 0o777).toString(8);
 const modesOf = (path: string): string[] =>
   ["", "-wal", "-shm", "-lock", "-pid"].map((suffix) => modeOf(path + suffix));
@@ -50,8 +47,7 @@ it("takes the access of others away when it migrates a file, and logs it", async
   const path = join(createFolder("files"), "data.db");
   createFormat4(path);
   expect(modeOf(path)).toBe("644");
-  const server = await startServer("start", { config: toConfig(path) });
-  onTestFinished(() => server.close());
+  const server = await startTestServer("start", { config: toConfig(path) });
   expect(modesOf(path)).toEqual(["600", "600", "600", "600", "600"]);
   const lines = server.logs.map(({ message }) => message).filter((message) => message.startsWith("The data file"));
   expect(lines).toEqual([

@@ -1,9 +1,9 @@
 import { join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
 import { defineWorkflow, embedded } from "agentserve";
-import { expect, it, onTestFinished } from "vitest";
-import { createFolder } from "../harness/lives.ts";
-import { startServer } from "../harness/server.ts";
+import { expect, it } from "vitest";
+import { createFolder } from "../harness/folders.ts";
+import { startTestServer } from "../harness/server.ts";
 
 it("refuses both of two retries with 503 while the store cannot be written, and accepts the next one", async () => {
   const mended = { is: false };
@@ -15,8 +15,7 @@ it("refuses both of two retries with 503 while the store cannot be written, and 
     },
   });
   const path = join(createFolder("locked"), "data.db");
-  const server = await startServer("start", { config: { workflows: [workflow], backend: embedded({ path }) } });
-  onTestFinished(() => server.close());
+  const server = await startTestServer("start", { config: { workflows: [workflow], backend: embedded({ path }) } });
   await server.post("/workflows/w/execute", { input: {}, options: { executionId: "e" } });
   mended.is = true;
   const retry = () => server.post("/workflows/w/executions/e/retry");

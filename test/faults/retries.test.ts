@@ -1,5 +1,6 @@
 import { expect, it, onTestFinished } from "vitest";
-import { createFolder } from "../harness/lives.ts";
+import { createFolder } from "../harness/folders.ts";
+import { together } from "../harness/waiting.ts";
 import { ServedLives, type Reply } from "./kills/process.ts";
 
 const count = 200;
@@ -23,7 +24,7 @@ it(`ends each of ${count} failed executions once, when they are retried and the 
   };
 
   await lives.start();
-  await together(ids, async (executionId) => {
+  await together(beside, ids, async (executionId) => {
     const json = { input: { n: 1 }, options: { executionId, context: { settings } } };
     const reply = await lives.ask("/workflows/long/execute", { method: "POST", json, headers });
     expect(reply!.status).toBe(202);
@@ -33,7 +34,7 @@ it(`ends each of ${count} failed executions once, when they are retried and the 
 
   // Killed once 80 of them were answered: some have ended by then, some are at work, and some were not asked for yet.
   const answered = new Map<string, Reply>();
-  await together(ids, async (id) => {
+  await together(beside, ids, async (id) => {
     if (lives.isOver(1)) return;
     const reply = await retry(id);
     if (reply) answered.set(id, reply);
@@ -45,7 +46,7 @@ it(`ends each of ${count} failed executions once, when they are retried and the 
   // A retry that was answered has taken effect. Others have or have not.
   const failed = new Set(await listed("error"));
   for (const [id, { status }] of answered) expect([id, status, failed.has(id)]).toEqual([id, 202, false]);
-  await together(ids, async (id) => {
+  await together(beside, ids, async (id) => {
     const { status, body } = (await retry(id))!;
     const error = `Execution ${id} has not failed`;
     if (failed.has(id)) expect([id, status]).toEqual([id, 202]);
@@ -54,7 +55,7 @@ it(`ends each of ${count} failed executions once, when they are retried and the 
   await allAre("completed");
 
   let again = 0;
-  await together(ids, async (id) => {
+  await together(beside, ids, async (id) => {
     const begun = log.of(id).filter(({ what }) => what === "begin");
     const runs = (path: string) => begun.filter((line) => line.path === path).map(({ life }) => life);
     // Recorded before the retry: once.
@@ -92,12 +93,3 @@ it(`ends each of ${count} failed executions once, when they are retried and the 
   expect(again).toBeGreaterThan(0);
   console.log(`retries: ${answered.size} answered before the kill, ${atWork} at work, ${failed.size} retried after it`);
 });
-
-/** A few at a time. */
-async function together(list: readonly string[], work: (one: string) => Promise<void>): Promise<void> {
-  const rest = list.values();
-  const worker = async (): Promise<void> => {
-    for (const one of rest) await work(one);
-  };
-  await Promise.all(Array.from({ length: beside }, worker));
-}

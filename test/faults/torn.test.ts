@@ -1,16 +1,16 @@
-import { mkdirSync, mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { mkdirSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
 import { setTimeout as sleep } from "node:timers/promises";
 import { andAll, andThen, defineWorkflow, embedded } from "agentserve";
 import fc from "fast-check";
 import * as v from "valibot";
-import { afterAll, beforeAll, expect, it } from "vitest";
+import { beforeAll, expect, it } from "vitest";
 import { toProject } from "../../src/config/load.ts";
 import { openServer } from "../../src/server/create.ts";
 import { agentserve } from "../harness/cli.ts";
 import { parseEvents } from "../harness/client.ts";
+import { createSharedFolder } from "../harness/folders.ts";
 import { createGates } from "../harness/gates.ts";
 import { createProject } from "../harness/project.ts";
 import { createTestLogger } from "../harness/server.ts";
@@ -18,8 +18,7 @@ import { seed } from "../harness/seed.ts";
 import { bySize } from "../harness/size.ts";
 import { within } from "../harness/waiting.ts";
 
-const folder = mkdtempSync(join(tmpdir(), "agentserve-torn-"));
-afterAll(() => rmSync(folder, { recursive: true, force: true }));
+const folder = createSharedFolder("torn");
 
 // The executions.
 

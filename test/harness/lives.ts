@@ -1,8 +1,4 @@
-import { mkdtempSync, rmSync } from "node:fs";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
-import { onTestFinished } from "vitest";
 import { Host } from "./start-host.ts";
 import { patienceMs } from "./patience.ts";
 
@@ -150,11 +146,4 @@ export class Lives {
     this.fail(new Error("closed"));
     await Promise.all([this.#host, this.#spare].map((host) => host?.isAlive && host.end()));
   }
-}
-
-/** A new folder, which is removed at the end of the test. */
-export function createFolder(name: string): string {
-  const folder = mkdtempSync(join(tmpdir(), `agentserve-${name}-`));
-  onTestFinished(() => rmSync(folder, { recursive: true, force: true, maxRetries: 5 }));
-  return folder;
 }

@@ -24,3 +24,19 @@ const toMessage = (what: string | (() => string)): string =>
 /** Resolves to the value of the first call that does not throw. */
 export const eventually = <T>(check: () => T | Promise<T>): Promise<T> =>
   vi.waitFor(check, { timeout: patienceMs, interval: 10 });
+
+/** The value of a promise, and the time until it was there. */
+export async function timed<T>(act: () => Promise<T>): Promise<{ value: T; ms: number }> {
+  const began = performance.now();
+  const value = await act();
+  return { value, ms: performance.now() - began };
+}
+
+/** Works on a list, so many at a time. */
+export async function together<T>(count: number, list: readonly T[], work: (one: T) => Promise<void>): Promise<void> {
+  const rest = list.values();
+  const worker = async (): Promise<void> => {
+    for (const one of rest) await work(one);
+  };
+  await Promise.all(Array.from({ length: count }, worker));
+}

@@ -1,11 +1,11 @@
 import { execFileSync, spawn } from "node:child_process";
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { stripVTControlCharacters } from "node:util";
 import { describe, expect, it, onTestFinished } from "vitest";
 import { readBlocks, toPlace, type Block } from "../docs/examples/blocks.ts";
 import { agentserve } from "../harness/cli.ts";
+import { createFolder } from "../harness/folders.ts";
 import { patienceMs } from "../harness/patience.ts";
 import { createProject } from "../harness/project.ts";
 import { until } from "../harness/waiting.ts";
@@ -35,12 +35,6 @@ const modules = join(import.meta.dirname, "server/node_modules/@restatedev");
 const binary = join(modules, `restate-server-${process.platform}-${process.arch}/bin/restate-server`);
 // It reads every variable that begins with RESTATE_ as a setting.
 const env = Object.fromEntries(Object.entries(process.env).filter(([key]) => !key.startsWith("RESTATE_")));
-
-function createFolder(): string {
-  const folder = mkdtempSync(join(tmpdir(), "agentserve-scale-out-"));
-  onTestFinished(() => rmSync(folder, { recursive: true, force: true }));
-  return folder;
-}
 
 interface Node {
   readonly ingress: string;
@@ -109,11 +103,11 @@ async function expectServed(command: string, config: string, variables: NodeJS.P
 }
 
 describe("docs/scale-out.md", () => {
-  it("runs every example of the page about Restate", () => {
+  it("runs every example of docs/scale-out.md", () => {
     expect(blocks.map(toPlace).toSorted()).toEqual(Object.values(examples).map(toPlace).toSorted());
   });
 
-  it("runs a workflow on a laptop with the lines of Try it", { timeout }, async () => {
+  it("runs a workflow on a laptop with the lines under Try it in docs/scale-out.md", { timeout }, async () => {
     const [install, start] = examples.install.text.trim().split("\n");
     const { peerDependencies } = JSON.parse(readFileSync("package.json", "utf8")) as { peerDependencies: object };
     expect(Object.keys(peerDependencies).map((name) => `npm install ${name}`)).toContain(install);
@@ -125,7 +119,7 @@ describe("docs/scale-out.md", () => {
       RESTATE_INGRESS__BIND_PORT: `${ports.ingress}`,
       RESTATE_ADMIN__BIND_PORT: `${ports.admin}`,
     };
-    const { ingress, admin } = await runNode(flags, ports, createFolder(), variables);
+    const { ingress, admin } = await runNode(flags, ports, createFolder("scale-out"), variables);
     const config = examples.laptop.text
       .replace("http://127.0.0.1:8080", ingress)
       .replace("http://127.0.0.1:9070", admin)
@@ -139,7 +133,7 @@ describe("docs/scale-out.md", () => {
     ["one node", examples.oneNode],
     ["three nodes", examples.threeNodes],
   ])("docs/scale-out.md has only settings for %s that restate-server knows", (_, { text }) => {
-    const file = join(createFolder(), "restate.toml");
+    const file = join(createFolder("scale-out"), "restate.toml");
     writeFileSync(file, text);
     const known = execFileSync(binary, ["--config-file", file, "--dump-config"], { env, encoding: "utf8" });
     const toLines = (toml: string): string[] => {
@@ -159,10 +153,10 @@ describe("docs/scale-out.md", () => {
   });
 
   it(
-    "runs a replica on three nodes, with the key that openssl creates, and answers its query",
+    "runs a replica on three Restate nodes as docs/scale-out.md says, with a key of openssl, and answers its query",
     { timeout },
     async () => {
-      const folder = createFolder();
+      const folder = createFolder("scale-out");
       execFileSync("sh", ["-c", examples.identity.text], { cwd: folder, stdio: "ignore" });
       const nodes = await Promise.all([freePorts(), freePorts(), freePorts()]);
       const toNode = (toml: string, index: number): string => {

@@ -1,15 +1,15 @@
 import { generateKeyPairSync } from "node:crypto";
-import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { writeFileSync } from "node:fs";
 import { connect } from "node:http2";
-import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { expect, it, onTestFinished } from "vitest";
 import { defineWorkflow } from "agentserve";
 import { restate } from "agentserve/backends/restate";
 import { agentserve } from "../harness/cli.ts";
+import { createFolder } from "../harness/folders.ts";
 import { patienceMs } from "../harness/patience.ts";
 import { createProject } from "../harness/project.ts";
-import { startServer } from "../harness/server.ts";
+import { startTestServer } from "../harness/server.ts";
 import { freePort, RestateServer } from "./restate-server.ts";
 
 const hello = defineWorkflow({ id: "hello" }).andThen({ id: "say", execute: () => "hello" });
@@ -24,8 +24,10 @@ async function startRestate(settings?: string): Promise<RestateServer> {
 async function startReplica({ ingress, admin }: RestateServer, identityKeys: string[] = []) {
   const port = await freePort();
   const create = () => restate({ ingress, admin, name: "app", serve: { port }, identityKeys });
-  const server = await startServer("start", { config: { workflows: [hello] }, backend: { name: "restate", create } });
-  onTestFinished(() => server.close());
+  const server = await startTestServer("start", {
+    config: { workflows: [hello] },
+    backend: { name: "restate", create },
+  });
   return { server, port, execute: () => server.post("/workflows/hello/execute", { input: {} }) };
 }
 
@@ -76,8 +78,7 @@ function toIdentityKey(bytes: Uint8Array): string {
 }
 
 it("with identity keys, only the Restate server that has the private key is answered", { timeout }, async () => {
-  const folder = mkdtempSync(join(tmpdir(), "agentserve-identity-"));
-  onTestFinished(() => rmSync(folder, { recursive: true }));
+  const folder = createFolder("identity");
   const createKey = () => {
     const { privateKey, publicKey } = generateKeyPairSync("ed25519");
     const raw = Buffer.from(publicKey.export({ format: "jwk" }).x!, "base64url");

@@ -1,7 +1,8 @@
 import { join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
 import { onTestFinished } from "vitest";
-import { createFolder, Lives } from "../../harness/lives.ts";
+import { createFolder } from "../../harness/folders.ts";
+import { Lives } from "../../harness/lives.ts";
 import { readFrames } from "../kills/process.ts";
 import { readLog, type Line } from "./log.ts";
 import { toPath, toRecordName, type Point } from "./points.ts";

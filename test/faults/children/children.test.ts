@@ -1,13 +1,13 @@
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
-import { DatabaseSync } from "node:sqlite";
 import { setTimeout as sleep } from "node:timers/promises";
 import { expect, it } from "vitest";
 import { agentserve } from "../../harness/cli.ts";
-import { createFolder } from "../../harness/lives.ts";
+import { createFolder } from "../../harness/folders.ts";
 import { bySize } from "../../harness/size.ts";
 import { startHost } from "../../harness/start-host.ts";
 import { until } from "../../harness/waiting.ts";
+import { query as read } from "../../workflows/waits/serve.ts";
 
 const kills = bySize(3, 50);
 const parents = Array.from({ length: 10 }, (_, index) => `p${index}`);
@@ -113,13 +113,6 @@ function createWorld(itemsOfChild: number) {
         .split("\n")
         .filter(Boolean)
         .map((line) => JSON.parse(line) as unknown[]),
-    query<Row>(sql: string): Row[] {
-      const db = new DatabaseSync(join(folder, "data.db"), { readOnly: true });
-      try {
-        return db.prepare(sql).all() as Row[];
-      } finally {
-        db.close();
-      }
-    },
+    query: <Row>(sql: string): Row[] => read(join(folder, "data.db"), sql),
   };
 }

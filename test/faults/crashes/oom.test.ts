@@ -4,7 +4,7 @@ import { expect, it } from "vitest";
 import { patienceMs } from "../../harness/patience.ts";
 import { seed } from "../../harness/seed.ts";
 import { bySize } from "../../harness/size.ts";
-import { within } from "../../harness/waiting.ts";
+import { together, within } from "../../harness/waiting.ts";
 import { Random } from "../kills/plan.ts";
 import { createCrashing, type Crashing, type Life } from "./crashing.ts";
 
@@ -141,7 +141,7 @@ it(
 async function playRound(world: World, plans: readonly Planned[], round: number): Promise<void> {
   const [hogs, others] = [plans.filter(({ workflow }) => workflow === "hog"), plans];
   for (const plan of hogs) await world.begin(plan);
-  await together(others.slice(hogs.length), (plan) => world.begin(plan));
+  await together(8, others.slice(hogs.length), (plan) => world.begin(plan));
   world.project.write(`go.${round}`, "");
   for (const plan of plans) {
     const state = await world.settled(plan);
@@ -221,13 +221,4 @@ class World {
       await sleep(50);
     }
   }
-}
-
-/** Eight at a time. */
-async function together<T>(list: readonly T[], work: (one: T) => Promise<void>): Promise<void> {
-  const rest = list.values();
-  const worker = async (): Promise<void> => {
-    for (const one of rest) await work(one);
-  };
-  await Promise.all(Array.from({ length: 8 }, worker));
 }

@@ -1,16 +1,15 @@
 import { execFileSync } from "node:child_process";
-import { appendFileSync, existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { appendFileSync, existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
 import { setTimeout as sleep } from "node:timers/promises";
-import { afterAll, beforeAll, describe, expect, it, type TestContext } from "vitest";
+import { beforeAll, describe, expect, it, type TestContext } from "vitest";
 import { createClient, type Answer, type Client } from "../../harness/client.ts";
+import { createSharedFolder } from "../../harness/folders.ts";
 import { Host } from "../../harness/start-host.ts";
 import { until } from "../../harness/waiting.ts";
 
-const folder = mkdtempSync(join(tmpdir(), "agentserve-disk-"));
-afterAll(() => rmSync(folder, { recursive: true, force: true }));
+const folder = createSharedFolder("disk");
 
 /** A server as a process of its own, on a file that can be made to fail. */
 interface FaultyHost extends Client {

@@ -1,7 +1,7 @@
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, it } from "vitest";
-import { createFolder } from "../../harness/lives.ts";
+import { createFolder } from "../../harness/folders.ts";
 import { bySize } from "../../harness/size.ts";
 import { startHost, type Host } from "../../harness/start-host.ts";
 import { until } from "../../harness/waiting.ts";

@@ -6,8 +6,8 @@ import { readMessages } from "../../../src/agents/messages/read-messages.ts";
 import { inspect } from "../../../src/backends/embedded/file/inspect.ts";
 import { Store } from "../../../src/backends/embedded/store/store.ts";
 import type { ConversationKey } from "../../../src/engine/conversations.ts";
-import { createFolder } from "../../harness/lives.ts";
-import { startServer, type TestServer } from "../../harness/server.ts";
+import { createFolder } from "../../harness/folders.ts";
+import { startTestServer, type TestServer } from "../../harness/server.ts";
 import { Host } from "../../harness/start-host.ts";
 import { eventually } from "../../harness/waiting.ts";
 import {
@@ -68,8 +68,7 @@ it("brings a file of format 4 to the current format, and everything in it contin
   });
   ran.length = 0;
   prompts.length = 0;
-  const server = await startServer("in process", { config: toConfig(file) });
-  onTestFinished(() => server.close());
+  const server = await startTestServer("in process", { config: toConfig(file) });
   expect(formatOf(file)).toEqual({ user_version: 12 });
   await expectWhole(server);
   expect(ran).toEqual(["second"]);
@@ -81,8 +80,7 @@ it.each([4, 6])("shows suspensions of a file of format %s with their kinds, and 
   const file = join(createFolder("migrations"), "data.db");
   createFile(file, `suspended-format-${format}`);
   expect(formatOf(file)).toEqual({ user_version: format });
-  const server = await startServer("in process", { config: toSuspendedConfig(file) });
-  onTestFinished(() => server.close());
+  const server = await startTestServer("in process", { config: toSuspendedConfig(file) });
   const stateOf = async (workflow: string, id: string): Promise<any> =>
     (await server.get(`/workflows/${workflow}/executions/${id}/state`)).body.data;
   const resume = async (workflow: string, id: string, body: object): Promise<any> =>
@@ -119,8 +117,7 @@ const readAll = (server: TestServer, key: ConversationKey, limit = 100) =>
 it("shows the messages of a file of format 4 without times, before those of later turns", async () => {
   const file = join(createFolder("migrations"), "data.db");
   createFormat4(file);
-  const server = await startServer("in process", { config: toConfig(file) });
-  onTestFinished(() => server.close());
+  const server = await startTestServer("in process", { config: toConfig(file) });
   const options = { userId: "anna", conversationId: "c1" };
   await server.post("/agents/talker/text", { input: "Which number?", options });
   const messages = await readAll(server, { agentId: "talker", ...options });
@@ -138,8 +135,7 @@ it("shows the messages of a file of format 9 whole, and continues one that waits
   const file = join(createFolder("migrations"), "data.db");
   createFile(file, "conversation-format-9");
   const { config, model } = toConversationConfig(file);
-  const server = await startServer("in process", { config });
-  onTestFinished(() => server.close());
+  const server = await startTestServer("in process", { config });
   const key = { agentId: "talker", conversationId: "c9" };
   const messages = await readAll(server, key);
   await validateUIMessages({ messages });
@@ -193,8 +189,7 @@ it("lists the conversations of files of format 4 and 9, with their titles and me
   const folder = createFolder("migrations");
   const old = join(folder, "4.db");
   createFormat4(old);
-  const first = await startServer("in process", { config: toConfig(old) });
-  onTestFinished(() => first.close());
+  const first = await startTestServer("in process", { config: toConfig(old) });
   const list = async (server: TestServer, query = ""): Promise<any[]> =>
     (await server.get(`/agents/talker/conversations${query}`)).body.data.items;
   const anna = await list(first, "?userId=anna");
@@ -211,8 +206,7 @@ it("lists the conversations of files of format 4 and 9, with their titles and me
 
   const file = join(folder, "9.db");
   createFile(file, "conversation-format-9");
-  const second = await startServer("in process", { config: toConversationConfig(file).config });
-  onTestFinished(() => second.close());
+  const second = await startTestServer("in process", { config: toConversationConfig(file).config });
   expect(await list(second)).toMatchObject([{ id: "c9", title: "Weather?", createdAt: null, messageCount: 6 }]);
   const { messages } = (await second.get("/agents/talker/conversations/c9")).body.data;
   await validateUIMessages({ messages });
@@ -261,8 +255,7 @@ it("loses nothing when the process is killed in the middle of a migration", asyn
     expect(formatOf(file)).toEqual({ user_version: 4 });
     expect(tablesOf(file)).toEqual(tables);
   }
-  const server = await startServer("in process", { config: toConfig(file) });
-  onTestFinished(() => server.close());
+  const server = await startTestServer("in process", { config: toConfig(file) });
   await expectWhole(server);
   expect(formatOf(file)).toEqual({ user_version: 12 });
 });

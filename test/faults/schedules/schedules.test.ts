@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
 import { setTimeout as sleep } from "node:timers/promises";
 import { expect, it } from "vitest";
-import { createFolder } from "../../harness/lives.ts";
+import { createFolder } from "../../harness/folders.ts";
 import { patienceMs } from "../../harness/patience.ts";
 import { bySize } from "../../harness/size.ts";
 import { startHost } from "../../harness/start-host.ts";

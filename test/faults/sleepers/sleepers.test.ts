@@ -1,11 +1,11 @@
 import { join } from "node:path";
-import { DatabaseSync } from "node:sqlite";
 import { setTimeout as sleep } from "node:timers/promises";
 import { expect, it } from "vitest";
-import { createFolder } from "../../harness/lives.ts";
+import { newFile } from "../../harness/folders.ts";
 import { bySize } from "../../harness/size.ts";
 import { startHost } from "../../harness/start-host.ts";
-import { eventually } from "../../harness/waiting.ts";
+import { eventually, timed } from "../../harness/waiting.ts";
+import { query } from "../../workflows/waits/serve.ts";
 import type { Begin } from "./sleepers-app.ts";
 
 const day = 86_400_000;
@@ -64,23 +64,15 @@ it("continues each sleep and each wait once while its process is killed at rando
   }
   await eventually(() => expect(completed(file)).toBe(2 * count));
   await host.end("SIGTERM");
-  const wakes = read<{ wakes: number; taken: number }>(
+  const wakes = query<{ wakes: number; taken: number }>(
     file,
     `select sum(kind = 'wake') as wakes, sum(kind = 'wake' and json_extract(body, '$.event') = 'go0') as taken
      from journal group by number`,
   );
   expect(wakes.filter((one) => one.wakes !== 1)).toEqual([]);
   expect(wakes.filter(({ taken }) => taken === 1)).toHaveLength(count); // the oldest
-  expect(read(file, "select number from timers union all select number from event_waits")).toEqual([]);
+  expect(query(file, "select number from timers union all select number from event_waits")).toEqual([]);
 });
-
-const newFile = (): string => join(createFolder("sleepers"), "data.db");
-
-async function timed<T>(act: () => Promise<T>): Promise<{ value: T; ms: number }> {
-  const began = performance.now();
-  const value = await act();
-  return { value, ms: performance.now() - began };
-}
 
 async function open(file: string) {
   const module = join(import.meta.dirname, "sleepers-app.ts");
@@ -90,15 +82,7 @@ async function open(file: string) {
   return { url: host.url, begin, late, memory: () => host.memory(), end: host.end.bind(host) };
 }
 
-function read<Row>(file: string, sql: string): Row[] {
-  const db = new DatabaseSync(file, { readOnly: true });
-  try {
-    return db.prepare(sql).all() as Row[];
-  } finally {
-    db.close();
-  }
-}
 const countOf = (file: string, status: string): number =>
-  read<{ count: number }>(file, `select count(*) as count from executions where status = '${status}'`)[0]!.count;
+  query<{ count: number }>(file, `select count(*) as count from executions where status = '${status}'`)[0]!.count;
 const suspended = (file: string): number => countOf(file, "suspended");
 const completed = (file: string): number => countOf(file, "completed");

@@ -2,9 +2,10 @@ import { once } from "node:events";
 import { Agent, request } from "node:http";
 import { join } from "node:path";
 import { expect, it } from "vitest";
-import { createFolder } from "../../harness/lives.ts";
+import { createFolder } from "../../harness/folders.ts";
 import { bySize } from "../../harness/size.ts";
 import { startHost, type Host } from "../../harness/start-host.ts";
+import { timed } from "../../harness/waiting.ts";
 
 const count = bySize(2_400, 10_000);
 const warming = bySize(1_000, 2_000);
@@ -45,12 +46,6 @@ it(`keeps ${count} suspended executions at next to no memory, listens again as s
   );
   expect(answers).toEqual(ids.map((id) => expect.objectContaining({ status: "completed", result: id })));
 });
-
-async function timed<T>(act: () => Promise<T>): Promise<{ value: T; ms: number }> {
-  const began = performance.now();
-  const value = await act();
-  return { value, ms: performance.now() - began };
-}
 
 function open(file: string): Promise<Host> {
   // With the young generation at its full size from the start, RSS grows by what is kept, not by how busy it was.

@@ -1,12 +1,12 @@
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
-import { DatabaseSync } from "node:sqlite";
 import { setTimeout as sleep } from "node:timers/promises";
 import { expect, it } from "vitest";
-import { createFolder } from "../../harness/lives.ts";
+import { createFolder } from "../../harness/folders.ts";
 import { bySize } from "../../harness/size.ts";
 import { startHost, type Host } from "../../harness/start-host.ts";
 import { until } from "../../harness/waiting.ts";
+import { query as read } from "../../workflows/waits/serve.ts";
 
 const minute = 60_000;
 const json = { "content-type": "application/json" };
@@ -107,14 +107,7 @@ it("hands each event to each execution once while processes are killed and clien
 /** A data file and a log, and the processes that use them one after the other. */
 function createWorld() {
   const folder = createFolder("waits");
-  function query<Row>(sql: string): Row[] {
-    const db = new DatabaseSync(join(folder, "data.db"), { readOnly: true });
-    try {
-      return db.prepare(sql).all() as Row[];
-    } finally {
-      db.close();
-    }
-  }
+  const query = <Row>(sql: string): Row[] => read(join(folder, "data.db"), sql);
   /** The lines of an execution: the minutes by which the clock of its process was ahead, and what it noted. */
   const linesOf = (id: string): [number, unknown][] =>
     readFileSync(join(folder, "log"), "utf8")

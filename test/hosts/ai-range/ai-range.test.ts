@@ -1,10 +1,10 @@
 import { execFileSync } from "node:child_process";
-import { globSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { globSync, rmSync, writeFileSync } from "node:fs";
 import { createRequire } from "node:module";
-import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
 import { describe, expect, it, onTestFinished } from "vitest";
 import { run } from "../../harness/cli.ts";
+import { createFolder } from "../../harness/folders.ts";
 import { install, npm, pack, userEnv } from "../../harness/packed.ts";
 import { installHost } from "../install-host.ts";
 
@@ -63,14 +63,14 @@ it.each(trees)("passes the agent suites with ai %s", async (tree) => {
 });
 
 it("uses the ai that @ai-sdk/react pins, in a project that has it", () => {
-  const folder = createFolder();
+  const folder = createApp();
   install(folder, ...chat);
   install(folder, pack(folder));
   expect(copiesOf("ai", folder)).toEqual(["node_modules/ai/package.json"]);
 });
 
 it("uses the ai that @ai-sdk/react pins after npm dedupe, if npm has chosen a newer one", () => {
-  const folder = createFolder();
+  const folder = createApp();
   install(folder, pack(folder), ...chat);
   npm(["dedupe", "--prefer-offline", "--no-audit", "--no-fund"], folder);
   expect(copiesOf("ai", folder)).toEqual(["node_modules/ai/package.json"]);
@@ -103,7 +103,7 @@ describe("without ai", () => {
   }
 
   it("serves workflows without ai; an agent's call is a 502, and start, log and doctor name npm install ai", async () => {
-    const folder = createFolder();
+    const folder = createApp();
     install(folder, "--legacy-peer-deps", pack(folder)); // as a package manager that does not install peers
     expect(copiesOf("ai", folder)).toEqual([]);
 
@@ -141,9 +141,8 @@ describe("without ai", () => {
   });
 });
 
-function createFolder(): string {
-  const folder = mkdtempSync(join(tmpdir(), "agentserve-ai-"));
-  onTestFinished(() => rmSync(folder, { recursive: true, force: true }));
+function createApp(): string {
+  const folder = createFolder("ai");
   writeFileSync(join(folder, "package.json"), JSON.stringify({ name: "app", private: true, type: "module" }));
   return folder;
 }

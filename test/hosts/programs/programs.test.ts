@@ -1,10 +1,10 @@
 import { spawnSync } from "node:child_process";
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { expect, it, onTestFinished } from "vitest";
+import { expect, it } from "vitest";
 import { toBlocks } from "../../docs/examples/blocks.ts";
-import { startServer } from "../../harness/server.ts";
+import { createFolder } from "../../harness/folders.ts";
+import { startTestServer } from "../../harness/server.ts";
 import { eventually } from "../../harness/waiting.ts";
 
 /** Runs a program that the docs name. Throws with its message if it finds a mistake. */
@@ -20,17 +20,10 @@ function readBlock(file: string, language: string, content: string): string {
   return blocks.find((block) => block.language === language && block.text.includes(content))!.text;
 }
 
-function createFolder(): string {
-  const folder = mkdtempSync(join(tmpdir(), "agentserve-programs-"));
-  onTestFinished(() => rmSync(folder, { recursive: true }));
-  return folder;
-}
-
 it("promtool finds no mistake in GET /metrics", async () => {
   // A label with a backslash.
   const config = { configureApp: (app: any) => void app.get(String.raw`/n/:id(\d+)`, () => 1) };
-  const server = await startServer("start", { config });
-  onTestFinished(() => server.close());
+  const server = await startTestServer("start", { config });
   for (const path of ["/workflows", "/doc", "/n/7", "/nowhere"]) await (await server.send(path, {})).text();
   const text = await eventually(async () => {
     const metrics = await (await server.send("/metrics", {})).text();
@@ -42,7 +35,7 @@ it("promtool finds no mistake in GET /metrics", async () => {
 });
 
 it("promtool accepts the scrape configuration of docs/observability.md", () => {
-  const folder = createFolder();
+  const folder = createFolder("programs");
   const yaml = readBlock("docs/observability.md", "yaml", "# prometheus.yml");
   writeFileSync(join(folder, "agentserve.token"), "token");
   writeFileSync(join(folder, "prometheus.yml"), yaml.replace("/etc/prometheus", folder));
@@ -50,7 +43,7 @@ it("promtool accepts the scrape configuration of docs/observability.md", () => {
 });
 
 it("HAProxy accepts the configuration of docs/scale-out.md", () => {
-  const file = join(createFolder(), "haproxy.cfg");
+  const file = join(createFolder("programs"), "haproxy.cfg");
   writeFileSync(file, readBlock("docs/scale-out.md", "haproxy", "backend restate_ports"));
   check("haproxy", ["-c", "-f", file]);
 });

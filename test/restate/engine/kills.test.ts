@@ -1,7 +1,7 @@
 // The kills at random moments of `test/faults/kills`, at a reduced size. Those at points of a file have no meaning here.
 import { randomUUID } from "node:crypto";
 import { expect, it, onTestFinished } from "vitest";
-import { createFolder } from "../../harness/lives.ts";
+import { createFolder } from "../../harness/folders.ts";
 import { killAtRandom } from "../../faults/kills/at-random.ts";
 import { ServedLives } from "../../faults/kills/process.ts";
 import { noFigures, World } from "../../faults/kills/world.ts";

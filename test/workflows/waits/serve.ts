@@ -1,10 +1,11 @@
-import { copyFileSync, existsSync, mkdtempSync, rmSync } from "node:fs";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
+import { copyFileSync, existsSync } from "node:fs";
 import { DatabaseSync } from "node:sqlite";
 import { embedded, type Config } from "agentserve";
 import { createClock, createServer, type TestClock } from "agentserve/testing";
 import { onTestFinished } from "vitest";
+import { newFile } from "../../harness/folders.ts";
+
+export { newFile };
 
 export const start = "2030-01-01T00:00:00.000Z";
 /** An ISO time, some milliseconds after `start`. */
@@ -45,13 +46,6 @@ export function serve(config: Config, { file = ":memory:", clock = createClock({
     state: async (workflow: string, id = workflow) =>
       (await send(`/workflows/${workflow}/executions/${id}/state`)).body.data,
   };
-}
-
-/** A path for a data file, removed after the test. */
-export function newFile(): string {
-  const folder = mkdtempSync(join(tmpdir(), "agentserve-waits-"));
-  onTestFinished(() => rmSync(folder, { recursive: true, force: true }));
-  return join(folder, "data.db");
 }
 
 /** A copy of the file of a server that runs: what a SIGKILL would leave. */
