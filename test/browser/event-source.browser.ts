@@ -1,7 +1,5 @@
 import { subscribe, unsubscribe } from "node:diagnostics_channel";
 import type { IncomingMessage } from "node:http";
-import { mkdtempSync, rmSync } from "node:fs";
-import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { defineWorkflow } from "agentserve";
@@ -10,6 +8,7 @@ import { describe, expect, it, onTestFinished } from "vitest";
 import { embedded } from "../../src/backends/embedded/define.ts";
 import { toProject } from "../../src/config/load.ts";
 import { openServer, type OpenServer } from "../../src/server/create.ts";
+import { createFolder } from "../harness/folders.ts";
 import { createTestLogger } from "../harness/server.ts";
 import { bySize } from "../harness/size.ts";
 import { until } from "../harness/waiting.ts";
@@ -93,8 +92,7 @@ describe("an EventSource", () => {
   });
 
   it("keeps an EventSource with until=end open over a suspension and a restart, and sends each seq once", async () => {
-    const folder = mkdtempSync(join(tmpdir(), "agentserve-event-source-"));
-    onTestFinished(() => rmSync(folder, { recursive: true, force: true }));
+    const folder = createFolder("event-source");
     const file = join(folder, "data.db");
     const { server: first, url } = await serve(file);
     await post(`${url}/workflows/asks/execute`, { input: {}, options: { executionId: "e" } });

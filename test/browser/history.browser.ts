@@ -1,13 +1,12 @@
 // Each of these changes makes a test of this file fail: errors of tools that are not stored; an approval that is shown without its
 // decision; an error in a row of format 4 that is shown as a result.
-import { mkdtempSync, rmSync } from "node:fs";
-import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { defineAgent, type Config } from "agentserve";
 import { scriptedModel, type ScriptedStep } from "agentserve/models";
 import { tool, type UIMessage } from "ai";
-import { beforeAll, describe, expect, it, onTestFinished } from "vitest";
+import { beforeAll, describe, expect, it } from "vitest";
 import { z } from "zod";
+import { createFolder } from "../harness/folders.ts";
 import { createFormat4Conversation, toConversationConfig } from "../faults/migrations/project.ts";
 import { bundleChatPage, serveChatPage } from "./bundle-chat-page.ts";
 import { createChatTab, toComparable, type ChatTab } from "./chat-tab.ts";
@@ -157,8 +156,7 @@ describe.each(["5", "6", "7"])("useChat of ai %s with a stored conversation", (v
   );
 
   it("shows a conversation of a file of format 4, and continues it", async () => {
-    const folder = mkdtempSync(join(tmpdir(), "agentserve-history-"));
-    onTestFinished(() => rmSync(folder, { recursive: true, force: true }));
+    const folder = createFolder("history");
     const file = join(folder, "data.db");
     createFormat4Conversation(file);
     const page = await visit(toConversationConfig(file).config, "talker", "c9");

@@ -1,12 +1,11 @@
-import { cpSync, existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { cpSync, existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { afterAll, expect, it, onTestFinished } from "vitest";
+import { expect, it, onTestFinished } from "vitest";
 import { run, type Child } from "../harness/cli.ts";
+import { createSharedFolder } from "../harness/folders.ts";
 import { execute, install, npm, npx, pack, userEnv } from "../harness/packed.ts";
 
-const folder = mkdtempSync(join(tmpdir(), "agentserve-packed-"));
-afterAll(() => rmSync(folder, { recursive: true, force: true }));
+const folder = createSharedFolder("packed");
 const templates = ["starter", "minimal"];
 const address = "http://127.0.0.1:3141"; // as the templates' own README has it
 

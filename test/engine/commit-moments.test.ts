@@ -11,7 +11,7 @@ import { checkJournal } from "./trees/oracle/journal.ts";
 import { readFile, type Stored } from "./trees/oracle/stored.ts";
 import { Book } from "./trees/play/book.ts";
 import { openWorld } from "./trees/play/world.ts";
-import { newFile } from "./new-file.ts";
+import { newFile } from "../harness/folders.ts";
 
 it("stores the event of a cancel that follows at once on a suspend", async () => {
   const book = new Book();

@@ -3,7 +3,7 @@ import { expect, it, onTestFinished, vi } from "vitest";
 import { Store } from "../../src/backends/embedded/store/store.ts";
 import { patienceMs } from "../harness/patience.ts";
 import { startServer, type TestServer } from "../harness/server.ts";
-import { newFile } from "./new-file.ts";
+import { newFile } from "../harness/folders.ts";
 
 const patience = { timeout: patienceMs };
 const later = { headers: { prefer: "respond-async" } };

@@ -1,8 +1,8 @@
 import { defineWorkflow, embedded, type Config } from "agentserve";
 import * as v from "valibot";
-import { expect, it, onTestFinished } from "vitest";
-import { startServer } from "../harness/server.ts";
-import { newFile } from "./new-file.ts";
+import { expect, it } from "vitest";
+import { startServer, startTestServer } from "../harness/server.ts";
+import { newFile } from "../harness/folders.ts";
 
 it("fails a step whose value takes an execution over limits.executionBytes, also after a restart", async () => {
   const workflow = defineWorkflow({ id: "w", input: v.object({ text: v.string() }) })
@@ -20,8 +20,7 @@ it("fails a step whose value takes an execution over limits.executionBytes, also
   const input = { text: "i".repeat(2_000) };
   await first.post("/workflows/w/execute", { input, options: { executionId: "x" } });
   await first.close();
-  const second = await startServer("in process", { config });
-  onTestFinished(() => second.close());
+  const second = await startTestServer("in process", { config });
   const answer = await second.post("/workflows/w/executions/x/resume", { resumeData: true });
   expect([answer.status, answer.body.error]).toEqual([500, "Failed to execute workflow"]);
   const { body } = await second.get("/workflows/w/executions/x/state");
@@ -46,8 +45,7 @@ it("takes values of exactly limits.executionBytes, and not one byte more", async
     backend: embedded({ path: ":memory:" }),
     server: { limits: { executionBytes: 5_000 } },
   };
-  const server = await startServer("in process", { config });
-  onTestFinished(() => server.close());
+  const server = await startTestServer("in process", { config });
   const run = (length: number) => server.post("/workflows/w/execute", { input: { length } });
   expect([(await run(5_000)).status, (await run(5_001)).status]).toEqual([200, 500]);
 });

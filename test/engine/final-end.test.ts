@@ -5,7 +5,7 @@ import { begin } from "../../src/workflows/executions.ts";
 import { patienceMs } from "../harness/patience.ts";
 import { Book } from "./trees/play/book.ts";
 import { openWorld } from "./trees/play/world.ts";
-import { newFile } from "./new-file.ts";
+import { newFile } from "../harness/folders.ts";
 
 it("keeps a cancelled execution ended, whatever is decided in the same turn of the event loop", async () => {
   const definition = defineWorkflow({ id: "ask" }).andThen({

@@ -1,8 +1,8 @@
 import { defineWorkflow, embedded, type Config } from "agentserve";
-import { expect, it, onTestFinished } from "vitest";
+import { expect, it } from "vitest";
 import { Waiters } from "../../src/engine/runs/waiters.ts";
-import { startServer } from "../harness/server.ts";
-import { newFile } from "./new-file.ts";
+import { startServer, startTestServer } from "../harness/server.ts";
+import { newFile } from "../harness/folders.ts";
 
 it("aborts a step that outlasts the drain, reports no failure, and runs it again after the next start", async () => {
   const lives: { key: string; reason: string }[] = [];
@@ -30,8 +30,7 @@ it("aborts a step that outlasts the drain, reports no failure, and runs it again
   expect(lives).toEqual([{ key: "x/wait", reason: "Error: The server is shutting down" }]);
   expect(first.logs.filter(({ message }) => message.startsWith("Step "))).toEqual([]);
 
-  const second = await startServer("in process", { config });
-  onTestFinished(() => second.close());
+  const second = await startTestServer("in process", { config });
   const stream = await second.get("/workflows/slow/executions/x/stream");
   expect(stream.events.at(-1)).toMatchObject({ type: "workflow-result", status: "completed", result: "x/wait" });
 });

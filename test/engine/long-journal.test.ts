@@ -1,7 +1,7 @@
 import { createServer, defineWorkflow, embedded, type Server } from "agentserve";
 import { expect, it, onTestFinished } from "vitest";
 import { Store } from "../../src/backends/embedded/store/store.ts";
-import { newFile } from "./new-file.ts";
+import { newFile } from "../harness/folders.ts";
 
 const count = 2_500;
 

@@ -5,8 +5,8 @@ import { EmbeddedEngine } from "../../src/backends/embedded/engine.ts";
 import { Runs } from "../../src/backends/embedded/runs.ts";
 import { Store } from "../../src/backends/embedded/store/store.ts";
 import { patienceMs } from "../harness/patience.ts";
-import { createTestLogger, startServer } from "../harness/server.ts";
-import { newFile } from "./new-file.ts";
+import { createTestLogger, startServer, startTestServer } from "../harness/server.ts";
+import { newFile } from "../harness/folders.ts";
 
 const patience = { timeout: patienceMs };
 const later = { headers: { prefer: "respond-async" } };
@@ -85,8 +85,7 @@ it("starts the next suspect when the one before it is cancelled in the queue", a
   write(crashed(2, "a", "b"));
   const queued = vi.spyOn(Runs.prototype, "nextChange");
   onTestFinished(() => queued.mockRestore());
-  const server = await startServer("in process", { config });
-  onTestFinished(() => server.close());
+  const server = await startTestServer("in process", { config });
   await vi.waitFor(() => expect(queued).toHaveBeenCalledWith("a"), patience);
   expect((await server.post(path("a", "cancel"), {})).status).toBe(200);
   expect((await server.post(path("normal", "cancel"), {})).status).toBe(200);
@@ -100,8 +99,7 @@ it("starts a suspect in its turn when a cancel of it could not be written", asyn
   const changes = Promise.withResolvers<void>();
   const changed = vi.spyOn(Runs.prototype, "nextChange").mockReturnValue(changes.promise);
   const limits = { drainMs: 10, runningExecutions: 5 };
-  const server = await startServer("in process", { config: { ...config, server: { limits } } });
-  onTestFinished(() => server.close());
+  const server = await startTestServer("in process", { config: { ...config, server: { limits } } });
   await vi.waitFor(() => expect(begun).toEqual(["a"]), patience);
   const moves = vi.spyOn(Store.prototype, "move").mockImplementation(() => {
     throw new Error("this page cannot be written");
@@ -119,8 +117,7 @@ it("starts a suspect in its turn when a cancel of it could not be written", asyn
 it("keeps the place of a suspect in its group until its turn comes", async () => {
   const { begun, config, write } = await leave({ concurrency: { limit: 1 } }, ["a", "b"]);
   write(crashed(2, "a"));
-  const server = await startServer("in process", { config });
-  onTestFinished(() => server.close());
+  await startTestServer("in process", { config });
   await vi.waitFor(() => expect(begun).not.toEqual([]), patience);
   expect(begun).toEqual(["a"]);
 });
@@ -149,8 +146,7 @@ it("does not count the crashes before a resume when the server is closed after i
   await vi.waitFor(() => expect(begun).toEqual(["x"]), patience);
   await second.close();
   expect((await resumed).status).toBe(503);
-  const third = await startServer("in process", { config });
-  onTestFinished(() => third.close());
+  const third = await startTestServer("in process", { config });
   expect((await third.get(path("x", "state"))).body.data.status).toBe("running");
   await vi.waitFor(() => expect(begun).toEqual(["x", "x"]), patience);
 });
@@ -180,8 +176,7 @@ it("cancels an execution while those before it are being suspended, and gives it
   const { begun, config, write, path } = await leaveRunning("poison", "b", "c");
   write(crashed(3, "poison"));
   const { reached, opened } = hold("history");
-  const server = await startServer("start", { config });
-  onTestFinished(() => server.close());
+  const server = await startTestServer("start", { config });
   await reached.promise;
   expect((await server.post(path("b", "cancel"), {})).status).toBe(200);
   opened.resolve();
@@ -211,8 +206,7 @@ it("continues the others when an execution that has crashed too often cannot be 
     return move.call(this, number, ...rest);
   });
   onTestFinished(() => moves.mockRestore());
-  const server = await startServer("in process", { config });
-  onTestFinished(() => server.close());
+  await startTestServer("in process", { config });
   await vi.waitFor(() => expect(begun).toEqual(["b"]), patience);
 });
 
@@ -266,8 +260,7 @@ it("answers 503 to a suspend of an execution that is being loaded when the serve
 
 it("answers 503 to a suspend of an execution that cannot be read, which keeps its place and can be suspended later", async () => {
   const { begun, config, path } = await leaveRunning("a", "b");
-  const server = await startServer("in process", { config });
-  onTestFinished(() => server.close());
+  const server = await startTestServer("in process", { config });
   await vi.waitFor(() => expect(begun).toEqual(["a"]), patience);
   const pages = vi.spyOn(Store.prototype, "journal").mockImplementationOnce(() => {
     throw new Error("this page is unreadable");

@@ -2,8 +2,8 @@ import { defineWorkflow, embedded, type Config } from "agentserve";
 import { expect, it, onTestFinished, vi } from "vitest";
 import { Store } from "../../src/backends/embedded/store/store.ts";
 import { patienceMs } from "../harness/patience.ts";
-import { startServer } from "../harness/server.ts";
-import { newFile } from "./new-file.ts";
+import { startServer, startTestServer } from "../harness/server.ts";
+import { newFile } from "../harness/folders.ts";
 
 const count = 1_200;
 const patience = { timeout: patienceMs };
@@ -41,8 +41,7 @@ it("gives slots to recovered executions in the order of their start, however lon
   isFirst = false;
   begun.length = 0;
   const limits = { runningExecutions: 1, drainMs: 10 };
-  const second = await startServer("in process", { config: { ...config, server: { limits } } });
-  onTestFinished(() => second.close());
+  const second = await startTestServer("in process", { config: { ...config, server: { limits } } });
   for (const [workflow, id] of [
     ["long", "first"],
     ["short", "second"],
@@ -104,7 +103,7 @@ it("waits for a retry that is further away than a timer can be set, without waki
       throw new Error("again, in 34 years");
     },
   });
-  const server = await startServer("in process", { config: fileConfig([workflow], { drainMs: 10 }) });
+  const server = await startTestServer("in process", { config: fileConfig([workflow], { drainMs: 10 }) });
   await server.post(
     "/workflows/far/execute",
     { input: {}, options: { executionId: "x" } },
@@ -118,7 +117,6 @@ it("waits for a retry that is further away than a timer can be set, without waki
     delays.push(...timers.mock.calls.map(([, delay]) => delay ?? 0));
     expect(Math.max(...delays)).toBe(2 ** 31 - 1);
   }, patience);
-  await server.close();
 });
 
 it("aborts code that still runs beside a suspension", async () => {
@@ -131,8 +129,7 @@ it("aborts code that still runs beside a suspension", async () => {
       await Promise.all([suspend("a question"), new Promise(() => {})]);
     },
   });
-  const server = await startServer("in process", { config: fileConfig([workflow]) });
-  onTestFinished(() => server.close());
+  const server = await startTestServer("in process", { config: fileConfig([workflow]) });
   const started = await server.post("/workflows/beside/execute", { input: {}, options: { executionId: "x" } });
   expect(started.body.data).toMatchObject({ status: "suspended", suspension: { reason: "a question" } });
   await vi.waitFor(() => expect(reasons).toEqual(["Error: The step is suspended"]), patience);
@@ -190,8 +187,7 @@ it("serves although executions cannot be loaded, logs each of them, and continue
   await new Promise((resolve) => setImmediate(resolve));
   expect({ begun, unhandled }).toEqual({ begun: ["one"], unhandled: [] });
 
-  const second = await startServer("in process", { config });
-  onTestFinished(() => second.close());
+  const second = await startTestServer("in process", { config });
   for (const [workflow, id] of [
     ["ok", "one"],
     ["changes", "two"],

@@ -17,7 +17,7 @@ import { begin } from "../../src/workflows/executions.ts";
 import { createTestLogger } from "../harness/server.ts";
 import { Book } from "./trees/play/book.ts";
 import { openWorld, programOptions } from "./trees/play/world.ts";
-import { newFile } from "./new-file.ts";
+import { newFile } from "../harness/folders.ts";
 
 const guide = readFileSync("AGENTS.md", "utf8");
 const [, block = ""] = /\*\*One durable step\*\*[\s\S]*?```\n([\s\S]*?)```/.exec(guide) ?? [];

@@ -2,9 +2,9 @@ import { andThen, andWaitFor, defineWorkflow, embedded, type Config } from "agen
 import { expect, it, onTestFinished, vi } from "vitest";
 import { Store } from "../../src/backends/embedded/store/store.ts";
 import { patienceMs } from "../harness/patience.ts";
-import { startServer } from "../harness/server.ts";
+import { startServer, startTestServer } from "../harness/server.ts";
 import { serve } from "../workflows/waits/serve.ts";
-import { newFile } from "./new-file.ts";
+import { newFile } from "../harness/folders.ts";
 
 function fileConfig(workflow: any, limits: object = {}): Config {
   return { workflows: [workflow], backend: embedded({ path: newFile() }), server: { limits } };
@@ -39,8 +39,7 @@ it("writes nothing more of an execution after a result that can never be written
   failing.mockRestore();
   await first.close();
 
-  const second = await startServer("in process", { config });
-  onTestFinished(() => second.close());
+  const second = await startTestServer("in process", { config });
   const stream = await second.get("/workflows/both/executions/x/stream");
   expect(stream.events.at(-1)).toMatchObject({ type: "workflow-result", status: "completed", result: ["a", "b"] });
 });
@@ -67,8 +66,7 @@ it("does not fail a step when the store cannot read its data: the step runs agai
   failing.mockRestore();
   await first.close();
 
-  const second = await startServer("in process", { config });
-  onTestFinished(() => second.close());
+  const second = await startTestServer("in process", { config });
   const stream = await second.get("/workflows/long/executions/x/stream");
   expect(stream.events.at(-1)).toMatchObject({ status: "completed", result: 5_000 });
 });
@@ -99,11 +97,10 @@ it("starts no further branch of an execution once the data of one cannot be read
     throw new Error("this page is unreadable");
   });
   onTestFinished(() => failing.mockRestore());
-  const second = await startServer("in process", { config });
+  const second = await startTestServer("in process", { config });
   expect((await second.get("/workflows/branches/executions/x/state")).body.data.status).toBe("running");
   expect(begun).toEqual([]);
   expect(second.logs.filter(({ message }) => message.startsWith("Execution stopped: ")).length).toBe(1);
-  await second.close();
 });
 
 it("hands an event out that came while a resume was written, once the store has refused the resume", async () => {

@@ -5,7 +5,7 @@ import { Store, type Expiry, type StoredState } from "../../src/backends/embedde
 import type { Execution, Transition } from "../../src/engine/execution.ts";
 import type { JournalRow } from "../../src/engine/runs/journal-row.ts";
 import type { Change } from "../../src/engine/runs/run.ts";
-import { newFile } from "./new-file.ts";
+import { newFile } from "../harness/folders.ts";
 
 const steps = [["a", "andThen", 0]] as const;
 const execution = (id: string): Execution => ({ id, workflowId: "w", input: "{}", context: {}, startAt: 1, steps });

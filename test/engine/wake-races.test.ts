@@ -10,7 +10,7 @@ import { bySize } from "../harness/size.ts";
 import { Book } from "./trees/play/book.ts";
 import { FastClock } from "./trees/play/clock.ts";
 import { openWorld } from "./trees/play/world.ts";
-import { newFile } from "./new-file.ts";
+import { newFile } from "../harness/folders.ts";
 
 const moments = Array.from({ length: bySize(25, 100) }, (_, turns) => turns);
 /** Takes so many turns of the event loop, or of the microtask queue. */

@@ -1,13 +1,12 @@
-import { mkdtempSync, rmSync } from "node:fs";
-import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { andThen, createServer, defineAgent, defineWorkflow, embedded, jwtAuth, type Config } from "agentserve";
 import { scriptedModel } from "agentserve/models";
 import * as v from "valibot";
-import { describe, expect, it, onTestFinished } from "vitest";
+import { describe, expect, it } from "vitest";
 import { runInScope } from "../../src/core/scope.ts";
 import { createLogs } from "../../src/observability/logs.ts";
-import { describeServer, startServer, type LogRecord } from "../harness/server.ts";
+import { createFolder } from "../harness/folders.ts";
+import { describeServer, startTestServer, type LogRecord } from "../harness/server.ts";
 import { eventually } from "../harness/waiting.ts";
 
 const approval = defineWorkflow({ id: "approval", input: v.object({ act: v.string() }) })
@@ -124,8 +123,7 @@ describeServer("a WebSocket", { config, only: ["dev", "start"] }, (server) => {
 
 it("logs a refused request with its route and no user", async () => {
   const auth = jwtAuth({ secret: "a secret of at least thirty-two bytes" });
-  const server = await startServer("in process", { config: { ...config, auth } });
-  onTestFinished(() => server.close());
+  const server = await startTestServer("in process", { config: { ...config, auth } });
   await server.send("/workflows/approval/execute", { method: "POST" });
   const data = { method: "POST", route: "/workflows/:id/execute", status: 401, ms: expect.any(Number) };
   expect(last(server.activity)?.data).toEqual({ ...data, requestId: expect.any(String) });
@@ -185,8 +183,7 @@ describeServer("an execution", { config }, (server) => {
 });
 
 it("does not log an execution again that a restart continues", async () => {
-  const folder = mkdtempSync(join(tmpdir(), "agentserve-activity-"));
-  onTestFinished(() => rmSync(folder, { recursive: true, force: true }));
+  const folder = createFolder("activity");
   const records: [string, Record<string, unknown>][] = [];
   const note = (message: string, record: Record<string, unknown>) => void records.push([message, record]);
   const logger = { debug: note, info: note, warn: note, error: note };
@@ -209,8 +206,7 @@ it("does not log an execution again that a restart continues", async () => {
 
 describe("the error of an agent", () => {
   it("logs the error of an agent once, by the step that asked it", async () => {
-    const server = await startServer("dev", { config: { workflows: [asking] } });
-    onTestFinished(() => server.close());
+    const server = await startTestServer("dev", { config: { workflows: [asking] } });
     await server.post("/workflows/asking/execute", { input: {}, options: { executionId: "e" } });
     const shown = server.logs.filter(({ level }) => level !== "debug");
     expect(shown).toMatchObject([

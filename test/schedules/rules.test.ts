@@ -1,5 +1,3 @@
-import { mkdtempSync, rmSync } from "node:fs";
-import { tmpdir } from "node:os";
 import { join } from "node:path";
 import {
   defineSchedule,
@@ -11,15 +9,15 @@ import {
 } from "agentserve";
 import { createClock, type TestClock } from "agentserve/testing";
 import * as v from "valibot";
-import { afterAll, afterEach, beforeEach, describe, expect, it } from "vitest";
+import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { toProject } from "../../src/config/load.ts";
 import type { ScheduleChange } from "../../src/engine/schedules.ts";
 import { openServer, type OpenServer } from "../../src/server/create.ts";
+import { createSharedFolder } from "../harness/folders.ts";
 import { createGates } from "../harness/gates.ts";
 import { createTestLogger, type LogRecord } from "../harness/server.ts";
 
-const folder = mkdtempSync(join(tmpdir(), "agentserve-schedules-"));
-afterAll(() => rmSync(folder, { recursive: true, force: true, maxRetries: 5 }));
+const folder = createSharedFolder("schedules");
 
 let files = 0;
 let backend: Config["backend"];

@@ -1,19 +1,17 @@
 // Schedules on a clock that the test moves, over restarts, saves and a store that fails: a model says which ticks begin.
-import { mkdtempSync, rmSync } from "node:fs";
-import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { defineSchedule, defineWorkflow, embedded, type ScheduleDefinition } from "agentserve";
 import { createClock } from "agentserve/testing";
 import fc from "fast-check";
-import { afterAll, expect, it } from "vitest";
+import { expect, it } from "vitest";
 import { toProject } from "../../src/config/load.ts";
 import type { Backend } from "../../src/engine/backend.ts";
 import { openServer, type OpenServer } from "../../src/server/create.ts";
+import { createSharedFolder } from "../harness/folders.ts";
 import { createTestLogger } from "../harness/server.ts";
 import { bySize } from "../harness/size.ts";
 
-const folder = mkdtempSync(join(tmpdir(), "agentserve-ticks-"));
-afterAll(() => rmSync(folder, { recursive: true, force: true, maxRetries: 5 }));
+const folder = createSharedFolder("ticks");
 
 const minute = 60_000;
 const hour = 60 * minute;

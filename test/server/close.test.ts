@@ -1,15 +1,13 @@
-import { mkdtempSync, rmSync } from "node:fs";
-import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { createServer, embedded } from "agentserve";
-import { expect, it, onTestFinished } from "vitest";
+import { expect, it } from "vitest";
 import { defineWorkflow } from "../../src/workflows/define.ts";
+import { createFolder } from "../harness/folders.ts";
 import { createGates } from "../harness/gates.ts";
 import { startServer } from "../harness/server.ts";
 
 function open() {
-  const folder = mkdtempSync(join(tmpdir(), "agentserve-close-"));
-  onTestFinished(() => rmSync(folder, { recursive: true, force: true }));
+  const folder = createFolder("close");
   const backend = embedded({ path: join(folder, "data.db") });
   return { backend, server: createServer({ server: { port: 0 }, backend }) };
 }

@@ -1,5 +1,3 @@
-import { mkdtempSync, rmSync } from "node:fs";
-import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
 import { expect, it, onTestFinished } from "vitest";
@@ -7,9 +5,10 @@ import { defineWorkflow } from "agentserve";
 import { jwtAuth } from "../../src/auth/jwt.ts";
 import { chosenBackend, onFile, type TestBackend } from "../harness/backends.ts";
 import { agentserve } from "../harness/cli.ts";
+import { createFolder } from "../harness/folders.ts";
 import { createGates } from "../harness/gates.ts";
 import { createProject } from "../harness/project.ts";
-import { describeServer, startServer, targets } from "../harness/server.ts";
+import { describeServer, startServer, startTestServer, targets } from "../harness/server.ts";
 import { eventually } from "../harness/waiting.ts";
 
 const secret = "x".repeat(32);
@@ -37,10 +36,9 @@ describeServer(
 );
 
 it("removes GET /health and GET /ready with server.health: false", async () => {
-  const server = await startServer("in process", { config: { server: { health: false } } });
+  const server = await startTestServer("in process", { config: { server: { health: false } } });
   for (const path of ["/health", "/ready"]) expect((await server.get(path)).status).toBe(404);
   expect((await server.get("/doc")).body.paths).not.toHaveProperty("/health");
-  await server.close();
 });
 
 it.each(["get", "all"])("lets a custom route of app.%s replace GET /health", async (method) => {
@@ -54,9 +52,8 @@ it.each(["get", "all"])("lets a custom route of app.%s replace GET /health", asy
     { level: "info", message: "configureApp replaces the built-in route GET /health", data: undefined },
   ]);
   await open.close();
-  const closed = await startServer("in process", { config: { configureApp, auth } });
+  const closed = await startTestServer("in process", { config: { configureApp, auth } });
   expect((await closed.get("/health", { custom: true })).status, "the host decides about its own route").toBe(401);
-  await closed.close();
 });
 
 const longNotice = {
@@ -87,11 +84,9 @@ it("after SIGTERM, start serves as before for drainNoticeMs while /ready is 503"
 const quick = defineWorkflow({ id: "quick" }).andThen({ id: "only", execute: () => ({ done: true }) });
 
 it.each(targets)("/ready is 503 while the store cannot be written, and 200 again after it (%s)", async (target) => {
-  const folder = mkdtempSync(join(tmpdir(), "agentserve-ready-"));
-  onTestFinished(() => rmSync(folder, { recursive: true, force: true }));
+  const folder = createFolder("ready");
   const file = join(folder, "data.db");
-  const server = await startServer(target, { config: { workflows: [quick] }, backend: onFile(file) });
-  onTestFinished(() => server.close());
+  const server = await startTestServer(target, { config: { workflows: [quick] }, backend: onFile(file) });
   const ready = async () => (await server.get("/ready")).status;
   const execute = async () => (await server.post("/workflows/quick/execute", { input: {} })).status;
   expect([await execute(), await ready()]).toEqual([200, 200]);
@@ -115,11 +110,9 @@ it.each(targets)("/ready is 503 while the store cannot be written, and 200 again
 });
 
 it("/ready is 503 once the store cannot be written, although no other request writes", async () => {
-  const folder = mkdtempSync(join(tmpdir(), "agentserve-ready-"));
-  onTestFinished(() => rmSync(folder, { recursive: true, force: true }));
+  const folder = createFolder("ready");
   const file = join(folder, "data.db");
-  const server = await startServer("in process", { backend: onFile(file, { retention: false }) });
-  onTestFinished(() => server.close());
+  const server = await startTestServer("in process", { backend: onFile(file, { retention: false }) });
   const ready = async () => (await server.get("/ready")).status;
   expect(await ready()).toBe(200);
   const other = new DatabaseSync(file);

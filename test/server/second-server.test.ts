@@ -1,8 +1,8 @@
-import { mkdtempSync, rmSync, symlinkSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { symlinkSync } from "node:fs";
 import { join } from "node:path";
 import { expect, it, onTestFinished } from "vitest";
 import { createServer, defineWorkflow, embedded, type Server } from "agentserve";
+import { createFolder } from "../harness/folders.ts";
 
 const approval = defineWorkflow({ id: "approval" }).andThen({
   id: "decide",
@@ -58,8 +58,7 @@ it("opens any number of servers in memory", async () => {
 });
 
 function createPath(): string {
-  const folder = mkdtempSync(join(tmpdir(), "agentserve-second-"));
-  onTestFinished(() => rmSync(folder, { recursive: true }));
+  const folder = createFolder("second");
   return join(folder, "data.db");
 }
 

@@ -1,11 +1,10 @@
-import { mkdtempSync, rmSync } from "node:fs";
-import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { defineWorkflow } from "agentserve";
-import { expect, it, onTestFinished } from "vitest";
+import { expect, it } from "vitest";
 import { onFile } from "../harness/backends.ts";
+import { createFolder } from "../harness/folders.ts";
 import { createGates } from "../harness/gates.ts";
-import { describeServer, startServer, type TestServer } from "../harness/server.ts";
+import { describeServer, startServer, startTestServer, type TestServer } from "../harness/server.ts";
 import { eventually, within } from "../harness/waiting.ts";
 
 const gates = createGates();
@@ -187,8 +186,7 @@ describeServer("a stream with until=end", { config, only: ["start"] }, (server) 
 });
 
 it("counts a stream with until=end as open while its execution is suspended, until its client disconnects", async () => {
-  const server = await startServer("start", { config, backend: onFile(":memory:") });
-  onTestFinished(() => server.close());
+  const server = await startTestServer("start", { config, backend: onFile(":memory:") });
   const id = await begin(server, "asks");
   const frames = readFrames(await server.send(`${streamOf("asks", id)}?until=end`, {}));
   await frames.until("workflow-suspended");
@@ -201,8 +199,7 @@ it("counts a stream with until=end as open while its execution is suspended, unt
 
 it("ends a stream with until=end without a result if retention removes its execution", async () => {
   const backend = onFile(":memory:", { retention: { executions: "7d", suspended: "1s" } });
-  const server = await startServer("in process", { config, backend });
-  onTestFinished(() => server.close());
+  const server = await startTestServer("in process", { config, backend });
   const id = await begin(server, "asks");
   const frames = readFrames(await server.send(`${streamOf("asks", id)}?until=end`, {}));
   await frames.until("workflow-suspended");
@@ -211,8 +208,7 @@ it("ends a stream with until=end without a result if retention removes its execu
 });
 
 it("continues a stream with until=end after a restart, with each seq once", async () => {
-  const folder = mkdtempSync(join(tmpdir(), "agentserve-attach-"));
-  onTestFinished(() => rmSync(folder, { recursive: true, force: true }));
+  const folder = createFolder("attach");
   const backend = onFile(join(folder, "data.db"));
   const first = await startServer("start", { config, backend });
   const id = await begin(first, "asks");
@@ -220,8 +216,7 @@ it("continues a stream with until=end after a restart, with each seq once", asyn
   const seen = await before.until("workflow-suspended");
   await first.close();
   expect(await before.next()).toBeUndefined();
-  const second = await startServer("start", { config, backend });
-  onTestFinished(() => second.close());
+  const second = await startTestServer("start", { config, backend });
   const frames = readFrames(await second.send(`${streamOf("asks", id)}?until=end`, after(seen.at(-1)!.id!)));
   for (let times = 0; times < 2; times++)
     await second.post(`/workflows/asks/executions/${id}/resume`, { resumeData: { ok: true } });

@@ -1,14 +1,12 @@
-import { mkdtempSync, rmSync } from "node:fs";
-import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { afterAll, expect, it } from "vitest";
+import { expect, it } from "vitest";
 import { defineWorkflow, embedded } from "agentserve";
 import { chosenBackend, onFile } from "../harness/backends.ts";
+import { createSharedFolder } from "../harness/folders.ts";
 import { createGates } from "../harness/gates.ts";
-import { startServer, type TestServer } from "../harness/server.ts";
+import { startServer, startTestServer, type TestServer } from "../harness/server.ts";
 
-const folder = mkdtempSync(join(tmpdir(), "agentserve-limits-"));
-afterAll(() => rmSync(folder, { recursive: true, force: true }));
+const folder = createSharedFolder("limits");
 
 let gates = createGates();
 let began: string[] = [];
@@ -127,7 +125,7 @@ it("ends running executions with an error after a restart with recovery: fail", 
 it("removes ended executions once their retention is over, and never suspended ones", async () => {
   gates = createGates();
   const backend = onFile(join(folder, "retention.db"), { retention: "1s" }); // an option of this backend
-  const server = await startServer("start", { config: { workflows: [asks] }, backend });
+  const server = await startTestServer("start", { config: { workflows: [asks] }, backend });
   const ids: string[] = [];
   for (let i = 0; i < 250; i++)
     ids.push((await server.post("/workflows/asks/execute", { input: {} })).body.data.executionId);
@@ -137,7 +135,6 @@ it("removes ended executions once their retention is over, and never suspended o
   await expect.poll(async () => (await list()).length).toBe(1);
   expect((await server.get(`/workflows/asks/executions/${others[0]}/state`)).status).toBe(404);
   expect((await server.post(`/workflows/asks/executions/${kept}/resume`, { resumeData: 2 })).body.data.result).toBe(2);
-  await server.close();
 });
 
 it.each([

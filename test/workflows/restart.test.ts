@@ -1,15 +1,13 @@
-import { mkdtempSync, rmSync } from "node:fs";
-import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
-import { afterAll, expect, it } from "vitest";
+import { expect, it } from "vitest";
 import { defineWorkflow } from "agentserve";
 import { onFile } from "../harness/backends.ts";
-import { startServer } from "../harness/server.ts";
+import { createSharedFolder } from "../harness/folders.ts";
+import { startServer, startTestServer } from "../harness/server.ts";
 import { gates, timesRan, workflows } from "./fixtures.ts";
 
-const folder = mkdtempSync(join(tmpdir(), "agentserve-restart-"));
-afterAll(() => rmSync(folder, { recursive: true, force: true }));
+const folder = createSharedFolder("restart");
 const config = { workflows, server: { limits: { drainMs: 50 } } };
 const backend = onFile(join(folder, "data.db")); // each server continues what the one before it left there
 const post = { method: "POST", headers: { "content-type": "application/json", prefer: "respond-async" } };
@@ -23,7 +21,7 @@ it("continues running executions after a restart without repeating recorded step
   await gates.reached("r1");
   const before = (await first.get("/workflows/gated/executions/r1/state")).body.data;
   await first.close(); // the step in flight does not end within the grace
-  const second = await startServer("start", { config, backend });
+  const second = await startTestServer("start", { config, backend });
   await expect.poll(() => timesRan("r1", "second")).toBe(2);
   gates.open("r1");
   await expect
@@ -39,7 +37,6 @@ it("continues running executions after a restart without repeating recorded step
   expect([timesRan("r1", "first"), timesRan("r1", "third")]).toEqual([1, 1]);
   const { events } = await second.get("/workflows/gated/executions/r1/stream");
   expect(events.slice(0, -1).map(({ seq }) => seq)).toEqual(events.slice(0, -1).map((_, index) => index + 1));
-  await second.close();
 });
 
 it("keeps suspended executions at a shutdown, and answers waiting calls with 503 and the id", async () => {
@@ -56,14 +53,13 @@ it("keeps suspended executions at a shutdown, and answers waiting calls with 503
     "r3",
   ]);
   await closed;
-  const second = await startServer("start", { config, backend });
+  const second = await startTestServer("start", { config, backend });
   const done = await second.post("/workflows/ask/executions/r2/resume", { resumeData: { approved: true } });
   expect(done.body.data).toMatchObject({ status: "completed", result: { data: { approved: true, times: 1 } } });
   gates.open("r3");
   await expect
     .poll(async () => (await second.get("/workflows/gated/executions/r3/state")).body.data.status)
     .toBe("completed");
-  await second.close();
 });
 
 it("lets a step finish within drainMs, and answers its caller", async () => {
@@ -81,7 +77,7 @@ it("lets a step finish within drainMs, and answers its caller", async () => {
 });
 
 it("stops an execution that another process has changed in the file, and answers its caller", async () => {
-  const server = await startServer("start", { config, backend });
+  const server = await startTestServer("start", { config, backend });
   const waiting = server.post("/workflows/gated/execute", { input: {}, options: { executionId: "r6" } });
   await gates.reached("r6");
   const others = new DatabaseSync(join(folder, "data.db"));
@@ -97,5 +93,4 @@ it("stops an execution that another process has changed in the file, and answers
   expect(server.logs).toContainEqual(
     expect.objectContaining({ level: "error", message: expect.stringMatching(/^Execution stopped: /) }),
   );
-  await server.close();
 });

@@ -1,10 +1,9 @@
-import { mkdtempSync, rmSync } from "node:fs";
-import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { andThen, defineWorkflow, embedded, type Config, type Retry } from "agentserve";
 import { createClock, createServer, type Clock } from "agentserve/testing";
 import fc from "fast-check";
 import { describe, expect, it, onTestFinished } from "vitest";
+import { createFolder } from "../harness/folders.ts";
 import { within } from "../harness/waiting.ts";
 import { toRetryDelay } from "../../src/engine/walk/retry-delay.ts";
 
@@ -27,14 +26,14 @@ describe("a retry with a wrong value", () => {
     [{ attempts: 2, jitter: -0.1 }, "retry.jitter: expected a number from 0 to 1, found -0.1"],
     [{ attempts: 2, jitter: true }, "retry.jitter: expected a number from 0 to 1, found true"],
   ];
-  it.for(wrong)("%j is an error when it is defined: %s", ([retry, problem]) => {
+  it.for(wrong)("refuses a step or workflow with the retry %j when it is defined: %s", ([retry, problem]) => {
     const step = { id: "pay", retry: retry as Retry, execute: () => 1 };
     expect(() => andThen(step)).toThrow(`andThen pay: ${problem}`);
     expect(() => defineWorkflow({ id: "w" }).andTap(step)).toThrow(`andTap pay: ${problem}`);
     expect(() => defineWorkflow({ id: "shop", retry: retry as Retry })).toThrow(`Workflow shop: ${problem}`);
   });
 
-  it("is none if the value is at a bound", () => {
+  it("takes a retry whose values are at their bounds", () => {
     for (const retry of [
       { attempts: 1, delay: 0, backoff: 0, maxDelay: 0, jitter: 0 },
       { attempts: Infinity, jitter: 1, maxDelay: undefined } as unknown as Retry,
@@ -56,7 +55,7 @@ describe("the delay before an attempt", () => {
   );
   const attempt = fc.integer({ min: 1, max: 2_000 });
 
-  it("is a whole number within its bounds, and the same for the same key", () => {
+  it("makes each retry delay a whole number within its bounds, and the same for the same key", () => {
     let capped = 0;
     fc.assert(
       fc.property(policy, attempt, fc.string(), (retry, n, key) => {
@@ -76,7 +75,7 @@ describe("the delay before an attempt", () => {
     expect(capped).toBeGreaterThan(100);
   });
 
-  it("is spread evenly over executions, steps and attempts by jitter", () => {
+  it("spreads retry delays evenly over executions, steps and attempts by jitter", () => {
     const retry: Retry = { attempts: 9, delay: 1_000, jitter: 1 };
     const keys = Array.from({ length: 4_000 }, (_, index) => `order-${index}/pay`);
     for (const delays of [
@@ -126,7 +125,7 @@ describe("a step with delays", () => {
     times.get(id)!.flatMap((time, index, all) => (index ? time - all[index - 1]! : []));
   const begin = { input: {}, options: { executionId: "" } };
 
-  it("waits no longer than maxDelay", async () => {
+  it("waits no longer than maxDelay before a retry", async () => {
     const { clock, send } = serve({
       workflows: [toWorkflow({ attempts: 6, delay: 1_000, backoff: 3, maxDelay: 10_000 }, () => clock.now())],
     });
@@ -136,7 +135,7 @@ describe("a step with delays", () => {
     expect(gapsOf("capped")).toEqual([1_000, 3_000, 9_000, 10_000, 10_000]);
   });
 
-  it("waits for a part of the delay with jitter, as the log says, and not as other executions", async () => {
+  it("waits for a part of the retry delay with jitter, as the log says, and not as other executions", async () => {
     const { clock, server, send } = serve({
       workflows: [toWorkflow({ attempts: 4, delay: 100_000, jitter: 0.5 }, () => clock.now())],
     });
@@ -155,9 +154,8 @@ describe("a step with delays", () => {
     expect(delays).toEqual(gapsOf("jitter-1"));
   });
 
-  it("waits for the same delay again after a restart", async () => {
-    const folder = mkdtempSync(join(tmpdir(), "agentserve-delays-"));
-    onTestFinished(() => rmSync(folder, { recursive: true, force: true }));
+  it("waits for the same retry delay again after a restart", async () => {
+    const folder = createFolder("delays");
     const retry: Retry = { attempts: 3, delay: 100_000, backoff: 2, jitter: 1 };
     const whole = serve({ workflows: [toWorkflow(retry, () => whole.clock.now())] });
     const answer = whole.send("/workflows/w/execute", { ...begin, options: { executionId: "again" } });
@@ -186,7 +184,7 @@ describe("a step with delays", () => {
     expect(data).toMatchObject({ status: "completed", result: "paid" });
   });
 
-  it("names the first step that waits in a suspension by request, also when no run is in memory", async () => {
+  it("names the first step that waits for a retry in a suspension by request, also when no run is in memory", async () => {
     const weak = (id: string) =>
       andThen({ id, retry: { attempts: 2, delay: 3_600_000 }, execute: () => Promise.reject(new Error("Down")) });
     const both = defineWorkflow({ id: "both" }).andAll({ id: "all", steps: [weak("one"), weak("two")] });
@@ -199,7 +197,7 @@ describe("a step with delays", () => {
     expect(data.suspension).toMatchObject({ kind: "request", stepId: "one" });
   });
 
-  it("starts again also if the delay ends while the run decides how long to wait", async () => {
+  it("starts a step again also if its retry delay ends while the run decides how long to wait", async () => {
     // Time passes with every look at the clock.
     let elapsed = 0;
     const begun = Date.parse(start);

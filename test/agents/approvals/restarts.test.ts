@@ -7,7 +7,7 @@ import * as v from "valibot";
 import { expect, it } from "vitest";
 import { createGates } from "../../harness/gates.ts";
 import { eventually } from "../../harness/waiting.ts";
-import { newFile } from "../../workflows/waits/serve.ts";
+import { newFile } from "../../harness/folders.ts";
 import { held, live as liveAgent } from "../turns/lives.ts";
 import { openReader } from "../turns/turn-server.ts";
 

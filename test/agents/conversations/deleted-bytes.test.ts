@@ -4,12 +4,12 @@ import { DatabaseSync } from "node:sqlite";
 import { defineTool } from "agentserve";
 import { scriptedModel } from "agentserve/models";
 import * as v from "valibot";
-import { expect, it, onTestFinished } from "vitest";
+import { expect, it } from "vitest";
 import { onFile } from "../../harness/backends.ts";
 import { createGates } from "../../harness/gates.ts";
 import { patienceMs } from "../../harness/patience.ts";
-import { startServer } from "../../harness/server.ts";
-import { newFile } from "../../workflows/waits/serve.ts";
+import { startTestServer } from "../../harness/server.ts";
+import { newFile } from "../../harness/folders.ts";
 import { openReader, toAgent } from "../turns/turn-server.ts";
 import { toApi } from "./api.ts";
 
@@ -52,8 +52,7 @@ it("leaves no text of a deleted conversation in the file or its log", { timeout:
   };
   const model = scriptedModel([...script, { toolCalls: [{ toolName: "look", input: { at: secret } }] }, last]);
   const agent = toAgent(model, "helper", { tools: { look } });
-  const server = await startServer("start", { config: { agents: [agent] }, backend: onFile(file) });
-  onTestFinished(() => server.close());
+  const server = await startTestServer("start", { config: { agents: [agent] }, backend: onFile(file) });
   const api = toApi(server);
   const png = `data:image/png;base64,${Buffer.from(`${secret} `.repeat(3_000)).toString("base64")}`;
   for (let turn = 0; turn < turns; turn++) {

@@ -1,14 +1,13 @@
 // Each of these changes makes a test of this file fail: a list by the time of the last turn; a cursor that is an offset; a page
 // that begins with the conversation of its cursor, or leaves one out.
-import { mkdtempSync, rmSync } from "node:fs";
-import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { defineAgent } from "agentserve";
 import { scriptedModel, type ScriptedStep } from "agentserve/models";
-import { expect, it, onTestFinished } from "vitest";
+import { expect, it } from "vitest";
 import { chosenBackend, onFile } from "../../harness/backends.ts";
+import { createFolder } from "../../harness/folders.ts";
 import { patienceMs } from "../../harness/patience.ts";
-import { startServer } from "../../harness/server.ts";
+import { startTestServer } from "../../harness/server.ts";
 import { bySize } from "../../harness/size.ts";
 import { readAll, toApi } from "./api.ts";
 
@@ -20,14 +19,12 @@ it(
   `reads ${most} conversations by pages while ${writers} writers append: none missed, none twice`,
   { timeout: 5 * patienceMs },
   async () => {
-    const folder = mkdtempSync(join(tmpdir(), "agentserve-many-"));
-    onTestFinished(() => rmSync(folder, { recursive: true, force: true }));
+    const folder = createFolder("many");
     const answer: ScriptedStep = "Answer";
     const model = scriptedModel(Array.from({ length: 100_000 }, () => answer));
     const config = { agents: [defineAgent({ id: "helper", instructions: "x", model })] };
     const backend = isEmbedded ? onFile(join(folder, "data.db")) : chosenBackend;
-    const server = await startServer("in process", { config, backend });
-    onTestFinished(() => server.close());
+    const server = await startTestServer("in process", { config, backend });
     const api = toApi(server, { userId: "ada" });
     const ids = Array.from({ length: most }, (_, index) => `c${index}`);
     const take = ids[Symbol.iterator]();

@@ -1,5 +1,3 @@
-import { mkdtempSync, rmSync } from "node:fs";
-import { tmpdir } from "node:os";
 import { join } from "node:path";
 import {
   defineAgent,
@@ -11,9 +9,9 @@ import {
 } from "agentserve";
 import { scriptedModel, type ScriptedModel, type ScriptedStep } from "agentserve/models";
 import * as v from "valibot";
-import { onTestFinished } from "vitest";
+import { createFolder } from "../../harness/folders.ts";
 import { openPlace } from "../../harness/places.ts";
-import { startServer, type TestServer } from "../../harness/server.ts";
+import { startTestServer, type TestServer } from "../../harness/server.ts";
 import { until, within } from "../../harness/waiting.ts";
 
 export interface LifeOptions {
@@ -42,8 +40,7 @@ export interface Life {
 
 /** The data of an execution whose only step asks an agent, over several servers. */
 export function createTurn(): (options: LifeOptions) => Promise<Life> {
-  const folder = mkdtempSync(join(tmpdir(), "agentserve-records-"));
-  onTestFinished(() => rmSync(folder, { recursive: true, force: true }));
+  const folder = createFolder("records");
   return async ({ script, tools = {}, agent: more, execute, step, limits }) => {
     const model = scriptedModel(script);
     const agent = defineAgent({ id: "a", instructions: "x", model, tools, maxRetries: 0, ...more });
@@ -53,10 +50,7 @@ export function createTurn(): (options: LifeOptions) => Promise<Life> {
       : begin.andAgent({ id: "ask", agent, prompt: () => "go", ...step });
     const backend = await openPlace(join(folder, "data.db"));
     const config = { agents: [agent], workflows: [workflow], backend, server: { limits: { drainMs: 1, ...limits } } };
-    const server = await startServer("in process", { config });
-    let closing: Promise<void> | undefined;
-    const close = (): Promise<void> => (closing ??= server.close());
-    onTestFinished(close);
+    const server = await startTestServer("in process", { config });
     const state = async (): Promise<any> => (await server.get("/workflows/w/executions/w/state")).body.data;
     async function ended(): Promise<any> {
       let last: any;
@@ -69,7 +63,7 @@ export function createTurn(): (options: LifeOptions) => Promise<Life> {
     return {
       server,
       model,
-      close,
+      close: server.close,
       ended,
       async failure() {
         const { status } = await ended();

@@ -1,16 +1,15 @@
 // Each of these changes makes a test of this file fail: an inner agent that is shown the conversation, or that has none of the
 // user and the context; a chain of agents without an end; a model call of the inner agent that is made again after a restart; a
 // tool of the inner agent that runs without its approval; an agent that is asked without `authorize`, or for an anonymous caller.
-import { mkdtempSync, rmSync } from "node:fs";
-import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { agentTool, createToken, defineTool, defineWorkflow, jwtAuth } from "agentserve";
 import { scriptedModel } from "agentserve/models";
 import { tool } from "ai";
 import * as v from "valibot";
-import { describe, expect, it, onTestFinished } from "vitest";
+import { describe, expect, it } from "vitest";
+import { createFolder } from "../../harness/folders.ts";
 import { openPlace } from "../../harness/places.ts";
-import { describeServer, startServer } from "../../harness/server.ts";
+import { describeServer, startServer, startTestServer } from "../../harness/server.ts";
 import { within } from "../../harness/waiting.ts";
 import { stored, toAgent, unique } from "../turns/turn-server.ts";
 import { directedModel, toCalls } from "./directed-model.ts";
@@ -85,8 +84,7 @@ describeServer("agentTool", { config: { agents: [inner, outer] }, only: ["in pro
 it.each(["a chat", "a step"])(
   "makes no recorded call of the inner agent again after a restart, in %s",
   async (kind) => {
-    const folder = mkdtempSync(join(tmpdir(), "agentserve-agent-tool-"));
-    onTestFinished(() => rmSync(folder, { recursive: true, force: true }));
+    const folder = createFolder("agent-tool");
     const held = Promise.withResolvers<void>();
     const run: string[] = [];
     const step = (name: string, execute: () => unknown) =>
@@ -105,7 +103,7 @@ it.each(["a chat", "a step"])(
       const asked = toAgent(models.inner, "inner", { tools });
       const agent = toAgent(models.outer, "outer", { tools: { inner: agentTool(asked, { description: "Asks" }) } });
       const workflow = defineWorkflow({ id: "w" }).andAgent({ id: "ask", agent, prompt: () => "go" });
-      const server = await startServer("in process", {
+      const server = await startTestServer("in process", {
         config: {
           agents: [asked, agent],
           workflows: [workflow],
@@ -113,7 +111,6 @@ it.each(["a chat", "a step"])(
           server: { limits: { drainMs: 1 } },
         },
       });
-      onTestFinished(() => server.close());
       return { server, models };
     }
     const first = await live([call("quick"), call("hold")], [call("inner", { prompt: "please" })], () => {
@@ -164,8 +161,7 @@ describe("with an authentication provider", () => {
   const answer = "No tools for hello";
 
   it("agentTool refuses an anonymous caller unless it says otherwise, and asks `authorize` about agent.call", async () => {
-    const server = await startServer("in process", { config });
-    onTestFinished(() => server.close());
+    const server = await startTestServer("in process", { config });
     const refused = await server.post("/agents/a/text", { input });
     expect(results(refused)).toEqual(["Forbidden", answer]);
     // The model is shown the same text.
@@ -173,10 +169,9 @@ describe("with an authentication provider", () => {
     const headers = { authorization: `Bearer ${await createToken({ sub: "ada" }, secret)}` };
     expect(results(await server.post("/agents/a/text", { input }, { headers }))).toEqual([answer, answer]);
 
-    const strict = await startServer("in process", {
+    const strict = await startTestServer("in process", {
       config: { ...config, authorize: ({ action, agentId }) => action === "agent.call" && agentId !== "inner" },
     });
-    onTestFinished(() => strict.close());
     expect(results(await strict.post("/agents/a/text", { input }, { headers }))).toEqual(["Forbidden", answer]);
   });
 });

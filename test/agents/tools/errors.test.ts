@@ -7,7 +7,7 @@ import * as v from "valibot";
 import { expect, it } from "vitest";
 import { z } from "zod";
 import { eventually } from "../../harness/waiting.ts";
-import { newFile } from "../../workflows/waits/serve.ts";
+import { newFile } from "../../harness/folders.ts";
 import { held, live } from "../turns/lives.ts";
 
 const fail = (): string => {

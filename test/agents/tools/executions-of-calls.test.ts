@@ -1,14 +1,13 @@
 // Each of these changes makes a test of this file fail: an answer that forgets its executions when it continues; a tool record
 // without its execution; an ended call that is taken for one that waits, because a later call has the same id.
-import { mkdtempSync, rmSync } from "node:fs";
-import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { defineAgent, defineTool, defineWorkflow, workflowTool } from "agentserve";
 import { scriptedModel, type ScriptedModel, type ScriptedStep } from "agentserve/models";
 import * as v from "valibot";
-import { expect, it, onTestFinished } from "vitest";
+import { expect, it } from "vitest";
+import { createFolder } from "../../harness/folders.ts";
 import { openPlace } from "../../harness/places.ts";
-import { describeServer, startServer, type TestServer } from "../../harness/server.ts";
+import { describeServer, startTestServer, type TestServer } from "../../harness/server.ts";
 import { until, within } from "../../harness/waiting.ts";
 import { decide } from "../approvals/bank.ts";
 import { openReader, stop, unique } from "../turns/turn-server.ts";
@@ -194,8 +193,7 @@ describeServer(
 it.skipIf(process.env.TEST_RESTATE_REPLICAS)(
   "keeps metadata.executions over restarts, also of a repeated turn",
   async () => {
-    const folder = mkdtempSync(join(tmpdir(), "agentserve-executions-"));
-    onTestFinished(() => rmSync(folder, { recursive: true, force: true }));
+    const folder = createFolder("executions");
     async function live(...script: ScriptedStep[]) {
       const model = scriptedModel(script);
       const config = {
@@ -204,9 +202,7 @@ it.skipIf(process.env.TEST_RESTATE_REPLICAS)(
         backend: await openPlace(join(folder, "data.db")),
         server: { limits: { drainMs: 1 } },
       };
-      const server = await startServer("in process", { config });
-      onTestFinished(() => server.close());
-      return server;
+      return startTestServer("in process", { config });
     }
     const call = (toolName: string, input = {}) => ({ toolCalls: [{ toolName, input, toolCallId: toolName }] });
     const held = Promise.withResolvers<void>();

@@ -1,15 +1,14 @@
 // Each of these changes makes a test of this file fail: the state of the inner agent in memory only; an inner call that is made
 // again after a restart; an approval that another tool of the same name gets.
-import { mkdtempSync, rmSync } from "node:fs";
-import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { agentTool, defineTool, type Tool } from "agentserve";
 import { scriptedModel, type ScriptedStep } from "agentserve/models";
 import * as v from "valibot";
-import { expect, it, onTestFinished } from "vitest";
+import { expect, it } from "vitest";
+import { createFolder } from "../../harness/folders.ts";
 import { createGates } from "../../harness/gates.ts";
 import { openPlace } from "../../harness/places.ts";
-import { startServer } from "../../harness/server.ts";
+import { startTestServer } from "../../harness/server.ts";
 import { eventually } from "../../harness/waiting.ts";
 import { openReader, toAgent } from "../turns/turn-server.ts";
 
@@ -30,8 +29,7 @@ interface Life {
 }
 
 function createPlace() {
-  const folder = mkdtempSync(join(tmpdir(), "agentserve-inner-"));
-  onTestFinished(() => rmSync(folder, { recursive: true, force: true }));
+  const folder = createFolder("inner");
   return async ({ outer = [], inner = [], run = () => expect.unreachable(), innerTools, outerTools }: Life) => {
     const pay: Tool = defineTool({
       description: "Pays",
@@ -44,16 +42,13 @@ function createPlace() {
     const tools: any = outerTools ?? { inner: agentTool("inner", { description: "Asks" }) };
     const outerAgent = toAgent(models.outer, "outer", { tools });
     const other = toAgent(scriptedModel([]), "other");
-    const server = await startServer("in process", {
+    const server = await startTestServer("in process", {
       config: {
         agents: [outerAgent, innerAgent, other],
         backend: await openPlace(join(folder, "data.db")),
         server: { limits: { drainMs: 1 } },
       },
     });
-    let closing: Promise<void> | undefined;
-    const close = (): Promise<void> => (closing ??= server.close());
-    onTestFinished(close);
     const parts = async (): Promise<any[]> =>
       (await server.get("/agents/outer/conversations/c?userId=ada")).body.data.messages.at(-1).parts;
     const ask = async (): Promise<string> => {
@@ -63,7 +58,7 @@ function createPlace() {
     const decide = (id: string, approved = true, headers = {}) =>
       server.post(`/approvals/${id}?userId=ada`, { approved }, { headers });
     const part = async () => (await parts()).find(({ toolCallId }) => toolCallId !== undefined);
-    return { server, models, close, parts, part, ask, decide };
+    return { server, models, close: server.close, parts, part, ask, decide };
   };
 }
 const async_ = { prefer: "respond-async" };

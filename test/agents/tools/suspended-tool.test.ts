@@ -1,13 +1,12 @@
 // Each of these changes makes a test of this file fail: a turn that waits for a suspended execution in place of ending; an end that
 // does not continue the answer, or continues it twice; a client's result that is taken for the result of the execution; a new
 // message that leaves the call open, or that cancels the execution.
-import { mkdtempSync, rmSync } from "node:fs";
-import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { defineWorkflow, embedded, workflowTool } from "agentserve";
 import * as v from "valibot";
-import { describe, expect, it, onTestFinished } from "vitest";
-import { describeServer, startServer, type TestServer } from "../../harness/server.ts";
+import { describe, expect, it } from "vitest";
+import { createFolder } from "../../harness/folders.ts";
+import { describeServer, startTestServer, type TestServer } from "../../harness/server.ts";
 import { until, within } from "../../harness/waiting.ts";
 import { openReader, read, stored, toAgent, unique } from "../turns/turn-server.ts";
 import { directedModel, toCalls, type DirectedCall } from "./directed-model.ts";
@@ -230,8 +229,7 @@ describe.skipIf(process.env.TEST_RESTATE_REPLICAS)("over a restart", () => {
   it.each(["ends while no server runs", "ends in the next life"])(
     "an answer with a suspended workflowTool continues once if the execution %s",
     async (when) => {
-      const folder = mkdtempSync(join(tmpdir(), "agentserve-suspended-tool-"));
-      onTestFinished(() => rmSync(folder, { recursive: true, force: true }));
+      const folder = createFolder("suspended-tool");
       const live = async () => {
         const made = createAgent();
         const config = {
@@ -239,8 +237,7 @@ describe.skipIf(process.env.TEST_RESTATE_REPLICAS)("over a restart", () => {
           workflows: [pay, quick],
           backend: embedded({ path: join(folder, "data.db") }),
         };
-        const server = await startServer("in process", { config });
-        onTestFinished(() => server.close());
+        const server = await startTestServer("in process", { config });
         return { server, model: made.model };
       };
       const timeout = when === "ends while no server runs" ? 1 : undefined;

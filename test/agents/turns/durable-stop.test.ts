@@ -1,6 +1,6 @@
 import { DatabaseSync } from "node:sqlite";
 import { expect, it, onTestFinished } from "vitest";
-import { newFile } from "../../workflows/waits/serve.ts";
+import { newFile } from "../../harness/folders.ts";
 import { held, live } from "./lives.ts";
 
 it("answers a stop and a new title with 503 while they cannot be stored", async () => {

@@ -4,7 +4,7 @@ import { defineWorkflow } from "agentserve";
 import { expect, it } from "vitest";
 import { createGates } from "../../harness/gates.ts";
 import { eventually } from "../../harness/waiting.ts";
-import { newFile } from "../../workflows/waits/serve.ts";
+import { newFile } from "../../harness/folders.ts";
 import { createAgent, held, live, textsOf, type Life } from "./lives.ts";
 
 it("ends a turn whose agent was removed: the user's message stays, and the next turn works", async () => {

@@ -5,24 +5,21 @@ import { embedded } from "agentserve";
 import { expect, it, onTestFinished } from "vitest";
 import { UsageQueue } from "../../../src/engine/usage-queue.ts";
 import type { UsageRow } from "../../../src/engine/usage.ts";
-import { startServer } from "../../harness/server.ts";
+import { startTestServer } from "../../harness/server.ts";
 import { until } from "../../harness/waiting.ts";
-import { newFile } from "../../workflows/waits/serve.ts";
+import { newFile } from "../../harness/folders.ts";
 import { meteredAgent, readItems, sumOf, toQuestion } from "./metered.ts";
 
 async function open(path: string) {
-  const server = await startServer("in process", {
+  const server = await startTestServer("in process", {
     config: { agents: [meteredAgent("a")], backend: embedded({ path }) },
   });
-  let closing: Promise<void> | undefined;
-  const close = (): Promise<void> => (closing ??= server.close());
-  onTestFinished(close);
   const commits = async (): Promise<number> => {
     const text: string = await (await server.send("/metrics", {})).text();
     return Number(/^agentserve_store_write_duration_seconds_count (\d+)$/m.exec(text)?.[1] ?? 0);
   };
   const say = (input: string, options: object = {}) => server.post("/agents/a/text", { input, options });
-  return { server, close, commits, say };
+  return { server, close: server.close, commits, say };
 }
 
 it("stores the usage of calls without a conversation when the server is closed", async () => {

@@ -3,7 +3,7 @@ import { setFlagsFromString } from "node:v8";
 import { runInNewContext } from "node:vm";
 import { createServer, defineWorkflow, embedded, type Server } from "agentserve";
 import { expect, it } from "vitest";
-import { newFile } from "../new-file.ts";
+import { newFile } from "../../harness/folders.ts";
 
 setFlagsFromString("--expose-gc");
 const collect = runInNewContext("gc") as () => void;

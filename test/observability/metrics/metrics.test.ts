@@ -1,13 +1,12 @@
 import { once } from "node:events";
-import { mkdtempSync, rmSync } from "node:fs";
-import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { createServer, defineAgent, embedded, defineWorkflow, type Config } from "agentserve";
 import { scriptedModel } from "agentserve/models";
 import { describe, expect, it, onTestFinished } from "vitest";
 import { createToken, jwtAuth } from "../../../src/auth/jwt.ts";
 import { onFile } from "../../harness/backends.ts";
-import { describeServer, startServer } from "../../harness/server.ts";
+import { createFolder } from "../../harness/folders.ts";
+import { describeServer, startServer, startTestServer } from "../../harness/server.ts";
 import { eventually } from "../../harness/waiting.ts";
 import { parseExposition, valuesOf, type Family } from "./exposition.ts";
 
@@ -53,9 +52,8 @@ describeServer("GET /metrics with a provider", { config: { auth: jwtAuth({ secre
 
 it("opens GET /metrics by publicRoutes", async () => {
   const auth = jwtAuth({ secret, defaultPrivate: true, publicRoutes: ["GET /metrics", "GET /doc"] });
-  const server = await startServer("in process", { config: { auth } });
+  const server = await startTestServer("in process", { config: { auth } });
   expect((await server.get("/metrics")).status).toBe(200);
-  await server.close();
 });
 
 it("replaces GET /metrics by a custom route, and keeps it with server.health: false", async () => {
@@ -68,10 +66,9 @@ it("replaces GET /metrics by a custom route, and keeps it with server.health: fa
     data: undefined,
   });
   await replaced.close();
-  const server = await startServer("in process", { config: { server: { health: false } } });
+  const server = await startTestServer("in process", { config: { server: { health: false } } });
   expect((await server.get("/metrics")).status).toBe(200);
   expect(server.logs).toEqual([]);
-  await server.close();
 });
 
 it("counts requests inside the host's middleware by their route with cors: false", async () => {
@@ -92,8 +89,7 @@ it("counts requests inside the host's middleware by their route with cors: false
 
 describe("executions of an earlier process", () => {
   it("does not count executions of an earlier process again, and shows a suspended one", async () => {
-    const folder = mkdtempSync(join(tmpdir(), "agentserve-metrics-"));
-    onTestFinished(() => rmSync(folder, { recursive: true }));
+    const folder = createFolder("metrics");
     const backend = onFile(join(folder, "data.db"));
     const approve = defineWorkflow({ id: "approve" })
       .andThen({ id: "before", execute: () => 1 })
@@ -104,7 +100,7 @@ describe("executions of an earlier process", () => {
     await first.post("/workflows/approve/execute", { input: {}, options: { executionId } });
     await first.close();
 
-    const second = await startServer("in process", options);
+    const second = await startTestServer("in process", options);
     const read = async (): Promise<Map<string, Family>> => parseExposition((await second.get("/metrics")).text);
     const before = await read();
     expect(valuesOf(before, "agentserve_executions_total")).toEqual({});
@@ -115,7 +111,6 @@ describe("executions of an earlier process", () => {
     expect(valuesOf(after, "agentserve_executions_total")).toEqual({ "approve,running": 1, "approve,completed": 1 });
     expect(valuesOf(after, "agentserve_step_attempts_total")).toEqual({ "approve,success": 1 });
     expect(valuesOf(after, "agentserve_executions_suspended")).toEqual({});
-    await second.close();
   });
 });
 
@@ -145,7 +140,7 @@ describe("agentserve_log_records_dropped_total", () => {
 
   it("counts the records that a reader of /ws/logs did not get in agentserve_log_records_dropped_total", async () => {
     const config: Config = { configureApp: logs, server: { limits: { logRecords: 10 } } };
-    const server = await startServer("start", { config });
+    const server = await startTestServer("start", { config });
     const socket = await server.socket("/ws/logs");
     await socket.next(); // the snapshot
     await server.get("/logs/30", { custom: true });
@@ -153,7 +148,6 @@ describe("agentserve_log_records_dropped_total", () => {
     const families = parseExposition((await server.get("/metrics")).text);
     expect(valuesOf(families, "agentserve_log_records_dropped_total")).toEqual({ "": 20 });
     socket.close();
-    await server.close();
   });
 });
 
@@ -165,7 +159,7 @@ describe("agentserve_model_calls_total", () => {
         throw abortSignal!.reason;
       }),
     );
-    const server = await startServer("start", {
+    const server = await startTestServer("start", {
       config: { agents: [defineAgent({ id: "slow", instructions: "", model })] },
     });
     for (const [index, path] of ["text", "stream"].entries()) {
@@ -184,6 +178,5 @@ describe("agentserve_model_calls_total", () => {
         expect(valuesOf(families, "agentserve_model_calls_total")).toEqual({ "slow,aborted": index + 1 });
       });
     }
-    await server.close();
   });
 });

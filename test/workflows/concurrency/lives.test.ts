@@ -1,6 +1,4 @@
 // What happens to executions that wait when the config changes, or the server is closed and started again.
-import { mkdtempSync, rmSync } from "node:fs";
-import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
 import { defineWorkflow, embedded, type Config } from "agentserve";
@@ -8,6 +6,7 @@ import { beforeEach, expect, it, onTestFinished } from "vitest";
 import { toProject } from "../../../src/config/load.ts";
 import type { ServerParts } from "../../../src/server/assemble.ts";
 import { openServer, type OpenServer } from "../../../src/server/create.ts";
+import { createFolder } from "../../harness/folders.ts";
 import { createGates } from "../../harness/gates.ts";
 import { createTestLogger, type LogRecord } from "../../harness/server.ts";
 import { eventually } from "../../harness/waiting.ts";
@@ -35,8 +34,7 @@ const createWorkflow = ({ limit, version = 1, recovery = "resume" }: Options = {
     })
     .andThen({ id: "say", execute: () => ({ version }) });
 const createFile = (): string => {
-  const folder = mkdtempSync(join(tmpdir(), "agentserve-concurrency-"));
-  onTestFinished(() => rmSync(folder, { recursive: true, force: true }));
+  const folder = createFolder("concurrency");
   return join(folder, "data.db");
 };
 const toConfig = (file: string, options: Options, more: Config = {}): Config => ({

@@ -1,14 +1,12 @@
-import { mkdtempSync, rmSync } from "node:fs";
-import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { andThen, defineWorkflow, type StepContext } from "agentserve";
-import { afterAll, describe, expect, it } from "vitest";
+import { describe, expect, it } from "vitest";
 import type { WorkflowDefinition } from "../../../src/engine/definition.ts";
+import { createSharedFolder } from "../../harness/folders.ts";
 import { openPlace } from "../../harness/places.ts";
 import { startServer, type TestServer } from "../../harness/server.ts";
 
-const folder = mkdtempSync(join(tmpdir(), "agentserve-loops-"));
-afterAll(() => rmSync(folder, { recursive: true, force: true }));
+const folder = createSharedFolder("loops");
 
 const wait = (id = "wait") =>
   andThen({

@@ -1,11 +1,10 @@
-import { mkdtempSync, rmSync } from "node:fs";
-import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { andThen, defineWorkflow, embedded } from "agentserve";
 import { expect, it, onTestFinished, vi } from "vitest";
 import { Store } from "../../../src/backends/embedded/store/store.ts";
 import { mostKeptSteps } from "../../../src/workflows/kept-steps.ts";
-import { startServer, type TestServer } from "../../harness/server.ts";
+import { createFolder } from "../../harness/folders.ts";
+import { startTestServer, type TestServer } from "../../harness/server.ts";
 
 /** Counts the reads of a journal. */
 function countReads() {
@@ -43,8 +42,7 @@ it("reads the journal of an ended execution once for all pages of its steps, and
     }),
   });
   const config = { workflows: [loop], backend: embedded({ path: ":memory:" }) };
-  const server = await startServer("start", { config });
-  onTestFinished(() => server.close());
+  const server = await startTestServer("start", { config });
   const reads = countReads();
   const path = "/workflows/loop/executions/e";
   const readAll = async (query: string): Promise<any[]> =>
@@ -74,8 +72,7 @@ it("reads the journal of an ended execution once for all pages of its steps, and
 it.each(["completed", "suspended"])(
   "reads the journal of a %s execution once for the pages from a cursor on",
   async (end) => {
-    const folder = mkdtempSync(join(tmpdir(), "agentserve-kept-pages-"));
-    onTestFinished(() => rmSync(folder, { recursive: true, force: true }));
+    const folder = createFolder("kept-pages");
     const loop = defineWorkflow({ id: "loop" })
       .andForEach({
         id: "each",
@@ -90,9 +87,7 @@ it.each(["completed", "suspended"])(
       .andForEach({ id: "more", items: () => [1, 2], step: andThen({ id: "other", execute: ({ data }) => data }) });
     async function live(): Promise<TestServer> {
       const config = { workflows: [loop], backend: embedded({ path: join(folder, "data.db") }) };
-      const server = await startServer("start", { config });
-      onTestFinished(() => server.close());
-      return server;
+      return startTestServer("start", { config });
     }
     const path = "/workflows/loop/executions/e";
     const under = `${path}/steps?limit=100&under=each`;
@@ -126,10 +121,9 @@ it("pages through more steps than are kept", { timeout: 180_000 }, async () => {
     items: () => Array.from({ length: size }, (_, index) => index),
     step: andThen({ id: "one", execute: () => null }),
   });
-  const server = await startServer("in process", {
+  const server = await startTestServer("in process", {
     config: { workflows: [loop], backend: embedded({ path: ":memory:" }) },
   });
-  onTestFinished(() => server.close());
   await server.post("/workflows/loop/execute", { input: {}, options: { executionId: "e" } });
   const reads = countReads();
   const pages = await readPages(server, "/workflows/loop/executions/e/steps?limit=200&under=each");
