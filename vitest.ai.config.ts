@@ -14,7 +14,8 @@ const otherSdk = {
   },
 };
 
-// The agent suites on another version of the AI SDK. Run by test/hosts/ai-range/ai-range.test.ts, which installs it.
+// The agent suites on another version of the AI SDK: `AI_RANGE=newest npm run test:ai`. Run by
+// test/hosts/ai-range/ai-range.test.ts, which installs it.
 const config: typeof base = (env) => {
   const { test: { projects: _, ...test } = {}, ...rest }: ViteUserConfig = base(env);
   const include = ["test/agents/**/*.test.ts", "test/hosts/ai-range/suites/*.test.ts"];

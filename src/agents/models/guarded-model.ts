@@ -111,7 +111,8 @@ class GuardedModel implements LanguageModelV4 {
   doStream(): never {
     throw new Error("A guarded model is read by doGenerate");
   }
-  doGenerate(options: LanguageModelV4CallOptions): Promise<LanguageModelV4GenerateResult> {
+  async doGenerate(options: LanguageModelV4CallOptions): Promise<LanguageModelV4GenerateResult> {
+    options.abortSignal?.throwIfAborted(); // the first versions of AI SDK 7 call it although the turn has failed
     const { reader } = this.#host;
     return reader ? this.#readStream(options, reader) : this.#readWhole(options);
   }
