@@ -77,9 +77,10 @@ it(
         `replay and start: ${cpuMs.toFixed()} ms of processor time (${wallMs.toFixed()} ms), at most ${longestMs.toFixed()} ms at a stretch, heap ${heapMb.toFixed(1)} MB`,
       );
     expect(figures).toHaveLength(last - 1);
-    // The least of the longest replays: a machine that is stopped for a moment counts that as processor time.
+    // The least of the longest replays: a machine that is stopped for a moment counts that as processor time. About 50 ms
+    // where nothing else runs; twice as much with cold caches. One stretch for 10,000 items takes several hundred.
     const longest = figures.slice(-replays);
-    expect(Math.min(...longest.map(({ longestMs }) => longestMs))).toBeLessThanOrEqual(50);
+    expect(Math.min(...longest.map(({ longestMs }) => longestMs))).toBeLessThanOrEqual(100);
     expect(Math.min(...longest.map(({ cpuMs }) => cpuMs))).toBeLessThanOrEqual(500);
   },
   bySize(240_000, 1_200_000),
