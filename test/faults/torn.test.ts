@@ -373,9 +373,9 @@ const timeout = bySize(300_000, 1_800_000);
 it("a write-ahead log that is cut anywhere leaves the file as it was at some moment before", { timeout }, async () => {
   const { wal, events } = template;
   const every = bySize(2, 1) * (pageBytes + 24);
-  const boundaries = Array.from({ length: bySize(8, 60) }, (_, n) => wal.length - n * every);
+  const boundaries = Array.from({ length: bySize(8, 30) }, (_, n) => wal.length - n * every);
   const cuts = new Set(boundaries.flatMap((at) => [at - 1, at, at + 1]).filter((at) => at <= wal.length));
-  for (let back = 1; back <= pageBytes; back += bySize(1_024, 1)) cuts.add(wal.length - back);
+  for (let back = 1; back <= pageBytes; back += bySize(1_024, 32)) cuts.add(wal.length - back);
   const outcomes = await each(cuts, (cut) => tryLog(wal.subarray(0, cut)));
   expectMoreAndMore(outcomes, 3);
   expect(outcomes.at(-1), "the whole log").toBe(String([...events.values()].flat().length));
@@ -384,7 +384,7 @@ it("a write-ahead log that is cut anywhere leaves the file as it was at some mom
 it("a write-ahead log with a flipped bit is read up to there", { timeout }, async () => {
   const { wal } = template;
   const header = Array.from({ length: bySize(8, 32) }, (_, n) => n * bySize(4, 1)).map((at) => at * 8 + (at % 8));
-  const flips = [...header, ...bits(wal, bySize(10, 500))];
+  const flips = [...header, ...bits(wal, bySize(10, 60))];
   const outcomes = await each(flips, (bit) => tryLog(flip(wal, bit)));
   expectMoreAndMore(outcomes, bySize(5, 10));
 });
@@ -392,12 +392,12 @@ it("a write-ahead log with a flipped bit is read up to there", { timeout }, asyn
 it("a flipped bit in the main file ends no process and hangs no request", { timeout }, async () => {
   const { db } = closed;
   // The header and the beginning of every page, where its structure is, then anywhere.
-  const header = bits(db.subarray(0, 100), bySize(5, 100));
-  const pages = bits(Buffer.alloc((db.length / pageBytes) * 12), bySize(5, 150)).map((bit) => {
+  const header = bits(db.subarray(0, 100), bySize(5, 25));
+  const pages = bits(Buffer.alloc((db.length / pageBytes) * 12), bySize(5, 30)).map((bit) => {
     const page = Math.floor(bit / 96);
     return page * pageBytes * 8 + (page === 0 ? 800 : 0) + (bit % 96);
   });
-  const outcomes = await each([...header, ...pages, ...bits(db, bySize(8, 500))], tryFlip);
+  const outcomes = await each([...header, ...pages, ...bits(db, bySize(8, 60))], tryFlip);
   expect(outcomes.filter((outcome) => outcome.startsWith("refused, "))).toEqual([]);
 });
 

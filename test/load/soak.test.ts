@@ -3,7 +3,7 @@ import { bySize } from "../harness/size.ts";
 import { actions } from "./actions.ts";
 import { serve } from "./serve.ts";
 
-const requests = bySize(2_000, 100_000);
+const requests = bySize(2_000, 30_000);
 const samples = 20;
 const workers = 8;
 /** The most that the heap may grow in the second half. In a short run, code is still being compiled. */

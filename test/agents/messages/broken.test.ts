@@ -170,7 +170,7 @@ describeServer("messages of a client", { config: { agents }, only: ["in process"
           expect([200, 400], text).toContain(status);
           if (status === 200) expect(text).not.toContain('"type":"error"');
         }),
-        { numRuns: bySize(150, 20_000) },
+        { numRuns: bySize(150, 8_000) },
       );
     },
   );

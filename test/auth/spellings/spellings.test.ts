@@ -29,7 +29,7 @@ const worlds: readonly World[] = [
   { title: "opt-out mode under a base path", isOptOut: true, basePath: "/api/ai" },
   { title: "opt-out mode with cors: false under a base path", isOptOut: true, hasOwnCors: true, basePath: "/api/ai" },
 ];
-const count = bySize(80, 5_000);
+const count = bySize(80, 800);
 /** At quick size, each world has one of them, and the next world the other. */
 const modesOf = (all: readonly World[], world: World) =>
   (["dev", "start"] as const).filter((_, n) => bySize(0, 1) === 1 || n === all.indexOf(world) % 2);
@@ -95,7 +95,7 @@ const socketWorlds: readonly World[] = [
   { title: "any WebSocket with webSockets: true", webSockets: true },
   { title: "any WebSocket under a base path", webSockets: true, basePath: "/api/ai" },
 ];
-const socketCount = bySize(80, 1_500);
+const socketCount = bySize(80, 400);
 
 describe.each(socketWorlds)("$title", (world) => {
   const all = world.webSockets ? [...socketPlaces, ...moreSocketPlaces] : socketPlaces;

@@ -34,19 +34,19 @@ const limit = { interruptAfterTimeLimit: timeout - 20_000, markInterruptAsFailur
 
 it(
   "runs any tree to a legal end, and continues from any row of its journal: same events, same result, nothing twice",
-  () => checkTrees(tree, bySize(3, 1_000), false),
+  () => checkTrees(tree, bySize(3, 20), false),
   timeout,
 );
 
 it(
   "runs any tree without loops and waits to a legal end, and continues from any row of its journal",
-  () => checkTrees(plainTree, bySize(3, 700), false),
+  () => checkTrees(plainTree, bySize(3, 12), false),
   timeout,
 );
 
 it(
   "runs any tree to a legal end when executions are cancelled, and continues from any row of its journal",
-  () => checkTrees(tree, bySize(2, 400), true),
+  () => checkTrees(tree, bySize(2, 8), true),
   timeout,
 );
 

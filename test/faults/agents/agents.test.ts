@@ -67,7 +67,7 @@ describe("a workflow that asks an agent", () => {
   for (const [path, some] of Object.entries(quick)) {
     const points = bySize(0, 1) ? allPoints(path) : some;
     it(`makes no call of ${path} again after kill -9 that is recorded: ${points.join(", ")}`, { timeout }, async () => {
-      for (let round = 0; round < bySize(1, 5); round++) {
+      for (let round = 0; round < bySize(1, 2); round++) {
         const execution = new Execution(`${path.replace("/", ".")}.${round}`, lives);
         const key = `${execution.id}/${path}`;
         const passed: string[] = [];
@@ -311,7 +311,7 @@ describe("kill -9 at random moments", () => {
         ...[1, 2, 3].map((place) => execute(place, own(place + 100))),
       ]),
     );
-    const kills = bySize(3, 150);
+    const kills = bySize(3, 20);
     await lives.killOften({
       kills,
       isAtWork: () => lives.untilMore("somebody to be at work", () => lives.log().length, 5),

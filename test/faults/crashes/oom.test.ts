@@ -10,7 +10,7 @@ import { createCrashing, type Crashing, type Life } from "./crashing.ts";
 
 const timeout = bySize(600_000, 7_200_000);
 /** The deaths by memory that are wanted, and the executions in flight at the first of each round. */
-const deaths = bySize(2, 10);
+const deaths = bySize(2, 5);
 const count = bySize(40, 300);
 const heapMb = 192;
 const reason = "Interrupted 3 times by a crash";

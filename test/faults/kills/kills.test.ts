@@ -37,7 +37,7 @@ afterAll(() => {
 });
 
 describe("kill -9 at random moments, with 50 executions in flight", () => {
-  const kills = bySize(3, 200);
+  const kills = bySize(3, 30);
   // Some of them are always between two executions.
   const crew = 64;
   const { atRandom } = figures;
@@ -60,7 +60,7 @@ describe("kill -9 at random moments, with 50 executions in flight", () => {
 });
 
 describe("kill -9 at a named point", () => {
-  const times = bySize(1, 20);
+  const times = bySize(1, 2);
   const random = new Random(seed);
   const { atPoints } = figures;
   let world: World | undefined;

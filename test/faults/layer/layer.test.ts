@@ -24,7 +24,7 @@ import { FaultyServing } from "./serving.ts";
 import { createFaultyStore } from "./store.ts";
 import { Talker } from "./talker.ts";
 
-const seeds = Number(process.env["SEEDS"] ?? bySize(4, 500));
+const seeds = Number(process.env["SEEDS"] ?? bySize(4, 20));
 const executions = bySize(60, 200);
 const conversations = 20;
 const turns = bySize(3, 10);

@@ -55,7 +55,7 @@ it(
         db.close();
       }
     };
-    for (let kill = 0; kill < bySize(4, 150); kill++) {
+    for (let kill = 0; kill < bySize(4, 60); kill++) {
       await lives.start();
       await check();
       const id = `c${kill}`;

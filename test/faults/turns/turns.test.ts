@@ -51,7 +51,7 @@ describe.each(targets)("a turn of $name", (target) => {
 
     const working = lives.watch(Promise.all([1, 2, 3].map(play)));
     await lives.killOften({
-      kills: bySize(3, 100),
+      kills: bySize(3, 20),
       // A turn that makes no progress in three lives is ended.
       isAtWork: () => lives.untilMore("tools to run", () => readRuns().length, 3),
       moment: () => random.between(0, 150),

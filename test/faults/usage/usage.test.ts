@@ -48,7 +48,7 @@ it("counts each recorded model call once over kill -9 at random moments", { time
   const working = lives.watch(Promise.all([1, 2, 3, 4].map(play)));
   const counts: number[] = [];
   await lives.killOften({
-    kills: bySize(3, 100),
+    kills: bySize(3, 50),
     // A turn that makes no progress in three lives is ended.
     isAtWork: () => lives.untilMore("tools to run", () => log().length, 3),
     moment: () => random.between(0, 150),

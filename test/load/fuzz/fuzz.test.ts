@@ -11,7 +11,7 @@ import { checkAnswer } from "./rules.ts";
 import { exchange, type WireAnswer } from "./wire.ts";
 
 const secret = "a secret of at least thirty-two bytes, for load";
-const requests = bySize(1_000, 25_000);
+const requests = bySize(1_000, 5_000);
 /** The number of requests that are sent at the same time. */
 const together = 25;
 const timeout = bySize(300_000, 1_800_000);

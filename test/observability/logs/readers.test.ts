@@ -83,7 +83,7 @@ describe("a reader of /ws/logs that does not read", () => {
       const thirds = await openReader(url, { step: 3, filter: "agentId=third" });
       const slow = await openReader(url);
       const slowThird = await openReader(url, { step: 3, filter: "agentId=third" });
-      const total = bySize(50_000, 1_000_000);
+      const total = bySize(50_000, 300_000);
       let written = 0;
       const writePart = async () => {
         await write(part);
@@ -209,7 +209,7 @@ describe("readers that leave", () => {
     const stays = await world.server.socket(socketPath);
     const { url } = await world.server.send("/workflows", {});
     const address = `${new URL(url).origin.replace("http", "ws")}${socketPath}`;
-    let left = bySize(200, 6_000);
+    let left = bySize(200, 2_000);
     let written = 0;
     const comeAndGo = async () => {
       while (left-- > 0) {
