@@ -101,8 +101,8 @@ describe("an event is not missed", () => {
       andThen({ id: "gate", execute: ({ executionId }) => gates.pass(executionId) }),
     ] as const;
     const server = serve({ workflows: [defineWorkflow({ id: "w" }).andAll({ id: "all", steps })] });
-    // Not more: two hours pass at each of them, and an execution is kept for a week.
-    const moments = Array.from({ length: bySize(24, 60) }, (_, index) => index);
+    // Not more: four hours pass at each of them, and an execution is kept for a week.
+    const moments = Array.from({ length: bySize(24, 40) }, (_, index) => index);
     /** Sends the event some turns after a request has begun; every other one, before it. */
     const beside = async (ask: () => Promise<unknown>, id: string, turns: number): Promise<void> => {
       const asked = turns % 2 ? undefined : ask();
