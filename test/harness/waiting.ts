@@ -18,6 +18,11 @@ export async function until(holds: () => boolean | Promise<boolean>, what: strin
   }
 }
 
+/** Resolves once a number has fallen to zero. Fails when it stays the same for longer than any machine needs. */
+export async function untilNone(count: () => number, what: string): Promise<void> {
+  for (let left = count(); left > 0; left = count()) await until(() => count() !== left, `the end of ${left} ${what}`);
+}
+
 const toMessage = (what: string | (() => string)): string =>
   `waited ${patienceMs} ms for ${typeof what === "string" ? what : what()}`;
 

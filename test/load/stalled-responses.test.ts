@@ -1,6 +1,6 @@
 import { expect, it } from "vitest";
 import { bySize } from "../harness/size.ts";
-import { until } from "../harness/waiting.ts";
+import { untilNone } from "../harness/waiting.ts";
 import { serve } from "./serve.ts";
 import { leaveUnread, toGet } from "./unread.ts";
 
@@ -23,10 +23,7 @@ it(
     const unread = await Promise.all(
       Array.from({ length: readers }, (_, n) => leaveUnread(server.port, toGet(paths[n % 2]!))),
     );
-    await until(
-      () => server.open(unread) === 0,
-      () => `the end of ${server.open(unread)} connections that are not read`,
-    );
+    await untilNone(() => server.open(unread), "connections that are not read");
 
     const after = await server.memory();
     const kept = Math.round((total(after) - total(before)) / 1_048_576);

@@ -1,6 +1,6 @@
 import { expect, it } from "vitest";
 import { bySize } from "../harness/size.ts";
-import { until } from "../harness/waiting.ts";
+import { until, untilNone } from "../harness/waiting.ts";
 import { serve } from "./serve.ts";
 import { leaveUnread, toGet } from "./unread.ts";
 
@@ -22,10 +22,7 @@ it(
     const before = await server.memory();
     const stream = toGet("/workflows/noisy/executions/n/stream");
     const unread = await Promise.all(Array.from({ length: readers }, () => leaveUnread(server.port, stream)));
-    await until(
-      () => server.open(unread) === 0,
-      () => `the end of ${server.open(unread)} streams that are not read`,
-    );
+    await untilNone(() => server.open(unread), "streams that are not read");
     const after = await server.memory();
     const kept = Math.round((after.heapUsed + after.external - before.heapUsed - before.external) / 1_048_576);
     console.log(`${readers} unread streams: RSS ${JSON.stringify(server.rss())} MB, ${kept} MB kept`);
