@@ -75,6 +75,8 @@ export interface CustomApp extends H3 {}
 export interface AppTools {
   /** Starts workflows, asks agents and sends events, for no user or for the user that `as` names. */
   readonly runtime: SystemRuntime;
+  /** The command that serves this config: `"dev"` under `agentserve dev`, else `"start"`, whatever `NODE_ENV` says. */
+  readonly mode: "dev" | "start";
 }
 declare module "h3" {
   /** The context of a custom route: `event.context`. */

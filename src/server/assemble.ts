@@ -219,7 +219,7 @@ export function assemble(project: Project, parts: ServerParts, serving: Serving 
     const table = builtIn.routes.every(isServed) ? builtIn : createTable(builtIn.routes.filter(isServed));
     const { custom, table: served } = createCustomApp({
       configureApp,
-      runtime,
+      tools: { runtime, mode },
       basePath: server.basePath,
       table,
       report: reportRequest,

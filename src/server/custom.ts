@@ -1,9 +1,8 @@
 import { H3, type H3Event, type HTTPError, type HTTPEvent } from "h3";
 import { compareRoutes } from "rou3";
-import type { Config } from "../config/define.ts";
+import type { AppTools, Config } from "../config/define.ts";
 import { ConfigError } from "../config/error.ts";
 import { clientLeft, notFound, ServeError, toErrorMessage } from "../core/error.ts";
-import type { SystemRuntime } from "../engine/runtime.ts";
 import { createEnterBase } from "../http/base-path.ts";
 import { isClientAbort } from "../http/client-abort.ts";
 import { toErrorEnvelope, type HeaderPairs } from "../http/envelope.ts";
@@ -25,7 +24,8 @@ export const innerHandler: unique symbol = Symbol("innerHandler");
 
 export interface CustomAppOptions {
   readonly configureApp: Config["configureApp"];
-  readonly runtime: SystemRuntime;
+  /** The second argument of `configureApp`. */
+  readonly tools: AppTools;
   readonly basePath: string | undefined;
   readonly table: Table<BuiltInRoute>;
   readonly report: (error: unknown, requestId: string | undefined) => void;
@@ -38,16 +38,10 @@ export interface CustomParts {
 }
 
 /** Creates the H3 app for `configureApp`: custom routes, middleware and error handler, with errors in our envelope. */
-export function createCustomApp({
-  configureApp,
-  runtime,
-  basePath,
-  table: all,
-  report,
-}: CustomAppOptions): CustomParts {
+export function createCustomApp({ configureApp, tools, basePath, table: all, report }: CustomAppOptions): CustomParts {
   const app = new H3({ silent: true }); // h3 would print every error; `report` gets each hidden one once
   const mounted = sparePaths(app);
-  configure(app, configureApp, runtime);
+  configure(app, configureApp, tools);
   const table = withoutReplaced(all, app, mounted);
   for (const { method = "", route = "" } of app["~routes"]) {
     const builtIn = table.hides(method, route);
@@ -147,10 +141,10 @@ function sparePaths(app: H3): readonly string[] {
   return mounted;
 }
 
-function configure(app: H3, configureApp: Config["configureApp"], runtime: SystemRuntime): void {
+function configure(app: H3, configureApp: Config["configureApp"], tools: AppTools): void {
   let returned: unknown;
   try {
-    returned = configureApp?.(app, { runtime });
+    returned = configureApp?.(app, tools);
   } catch (cause) {
     throw new ConfigError(`configureApp: ${toErrorMessage(cause)}`, { cause });
   }

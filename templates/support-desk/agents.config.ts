@@ -16,7 +16,7 @@ const authorize: Authorize = ({ action, user, approval }) => {
   }
 };
 
-/** The routes that need no token: the page, and the sign-in of the demo. */
+/** The routes that need no token: the page, and the sign-in of the demo, which only `agentserve dev` has. */
 const publicRoutes = ["GET /desk/*", "POST /sign-in"];
 
 // Every agent exported by a file in agents/ is served.
@@ -27,8 +27,8 @@ export default defineConfig({
   auth: jwtAuth({ secret, defaultPrivate: true, publicRoutes }),
   authorize,
 
-  configureApp(app) {
+  configureApp(app, { mode }) {
     addPage(app);
-    addSignIn(app);
+    if (mode === "dev") addSignIn(app); // never under `agentserve start`: anyone could sign in as a manager
   },
 });

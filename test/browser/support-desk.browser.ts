@@ -19,7 +19,8 @@ describe("the template support-desk, built and started", () => {
     const built = await run(process.execPath, [resolve("node_modules/vite/bin/vite.js"), "build"], { cwd: folder })
       .ended;
     expect(built.code, built.stderr).toBe(0);
-    const server = agentserve(["start", "--port", "0", "--data", join(folder, "data.db")], { cwd: folder });
+    // Only `dev` has the sign-in of the demo users.
+    const server = agentserve(["dev", "--port", "0", "--data", join(folder, "data.db")], { cwd: folder });
     const [url] = await server.waitFor(/http:\/\/[\w.]+:\d+/);
     const problems: string[] = [];
     const visit = async (user: string): Promise<Visitor> => {

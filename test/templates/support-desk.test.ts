@@ -1,15 +1,27 @@
 // An `authorize` that lets every user decide makes a test of this file fail.
+import { mkdirSync, readdirSync, symlinkSync, unlinkSync } from "node:fs";
+import { join, resolve } from "node:path";
 import { describe, expect, it } from "vitest";
-import { agentserve } from "../harness/cli.ts";
+import { createToken } from "../../src/index.ts";
+import { agentserve, run } from "../harness/cli.ts";
 import { runHere } from "../harness/in-process.ts";
 import { createProject } from "../harness/project.ts";
 
-/** Starts the template, as `init` writes it. */
-async function start(env: NodeJS.ProcessEnv = {}) {
+/** Writes the template, as `init` does. */
+async function write(): Promise<string> {
   const folder = createProject({});
   expect((await runHere(["init", "--template", "support-desk"], { cwd: folder })).code).toBe(0);
-  const options = { cwd: folder, env: { ...process.env, ...env } };
-  const child = agentserve(["start", "--strict", "--port", "0", "--data", ":memory:"], options);
+  return folder;
+}
+
+const secret = "support-desk-secret-of-32-bytes!";
+/** A token of a user, as an identity provider would sign it. */
+const tokenOf = (sub: string, role: string): Promise<string> => createToken({ sub, name: sub, role }, secret);
+
+/** Serves the template. */
+async function serve(command: string[], env: NodeJS.ProcessEnv = {}) {
+  const options = { cwd: await write(), env: { ...process.env, JWT_SECRET: secret, ...env } };
+  const child = agentserve([...command, "--port", "0", "--data", ":memory:"], options);
   const [base] = await child.waitFor(/http:\/\/[\w.]+:\d+/);
   async function send(token: string, method: string, path: string, body?: object): Promise<[number, any]> {
     const headers = { "content-type": "application/json", ...(token && { authorization: `Bearer ${token}` }) };
@@ -22,9 +34,8 @@ async function start(env: NodeJS.ProcessEnv = {}) {
 
 describe("the template support-desk", () => {
   it("the template support-desk lets a manager decide about a refund, and not the customer", async () => {
-    const { child, send, signIn } = await start();
-    const [[, { token: ada }], [, { token: grace }]] = await Promise.all([signIn("ada"), signIn("grace")]);
-    expect(await signIn("eve")).toEqual([401, { success: false, error: "Unknown user" }]);
+    const { child, send } = await serve(["start", "--strict"]);
+    const [ada, grace] = await Promise.all([tokenOf("ada", "customer"), tokenOf("grace", "manager")]);
     const ask = async (token: string, input: string) => {
       const options = { conversationId: "c1" };
       const [status, { data }] = await send(token, "POST", "/agents/support/text", { input, options });
@@ -63,10 +74,37 @@ describe("the template support-desk", () => {
     expect(await child.ended).toMatchObject({ code: 0, stderr: expect.not.stringMatching(/warning|error/) });
   });
 
-  it("the template support-desk has no demo users in production", async () => {
-    const { child, signIn } = await start({ NODE_ENV: "production" });
-    expect((await signIn("grace"))[0]).toBe(404);
-    child.process.kill("SIGTERM");
-    expect((await child.ended).code).toBe(0);
+  it("the template support-desk has demo users under dev only, whatever NODE_ENV says", async () => {
+    const dev = await serve(["dev"], { NODE_ENV: "production" });
+    const [status, { token }] = await dev.signIn("grace");
+    expect([status, (await dev.send(token, "GET", "/approvals"))[0]]).toEqual([200, 200]);
+    expect(await dev.signIn("eve")).toEqual([401, { success: false, error: "Unknown user" }]);
+    dev.child.process.kill("SIGTERM");
+    expect((await dev.child.ended).code).toBe(0);
+
+    for (const NODE_ENV of ["development", undefined]) {
+      const { child, signIn } = await serve(["start"], { NODE_ENV });
+      expect((await signIn("grace"))[0]).toBe(404);
+      child.process.kill("SIGTERM");
+      expect(await child.ended).toMatchObject({ code: 0, stderr: expect.not.stringMatching(/warning|error/) });
+    }
+  });
+
+  it("the Vite server of the template support-desk follows the port of dev", async () => {
+    const cwd = await write();
+    const modules = join(cwd, "node_modules");
+    unlinkSync(modules);
+    mkdirSync(modules);
+    for (const name of readdirSync("node_modules")) symlinkSync(resolve("node_modules", name), join(modules, name));
+    symlinkSync(resolve("."), join(modules, "agentserve"));
+    const env = { ...process.env, JWT_SECRET: secret, PORT: "0" };
+    const command = [resolve("node_modules/vite/bin/vite.js"), "--port", "0"];
+    const vite = run(process.execPath, command, { cwd, env });
+    const [page] = await vite.waitFor(/http:\/\/localhost:\d+(?=\/desk\/)/);
+    const headers = { authorization: `Bearer ${await tokenOf("ada", "customer")}` };
+    const response = await fetch(`${page}/agents/support/conversations`, { headers });
+    expect([response.status, await response.json()]).toMatchObject([200, { data: { items: [] } }]);
+    vite.process.kill("SIGTERM");
+    await vite.ended;
   });
 });

@@ -1,7 +1,7 @@
 import { randomBytes } from "node:crypto";
 import { createToken, ServeError, type CustomApp } from "agentserve";
 
-/** The users of the demo. Everyone can sign in as one of them, so they are not there in production. */
+/** The users of the demo. Everyone can sign in as one of them, so only `agentserve dev` has their sign-in. */
 const users = [
   { id: "ada", name: "Ada", role: "customer" },
   { id: "grace", name: "Grace", role: "manager" },
@@ -12,7 +12,6 @@ export const secret = (process.env.JWT_SECRET ??= randomBytes(32).toString("base
 
 /** Adds the sign-in of the demo. It returns a token, which the page sends with each request. */
 export function addSignIn(app: CustomApp): void {
-  if (process.env.NODE_ENV === "production") return;
   app.post("/sign-in", async (event) => {
     const { userId } = (await event.req.json()) as { userId?: unknown };
     const user = users.find(({ id }) => id === userId);
