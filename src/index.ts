@@ -35,6 +35,7 @@ export type {
   Authorize,
   AuthorizeApproval,
   AuthorizeConversation,
+  AuthorizeConversations,
   AuthorizeExecution,
   AuthorizeRequest,
   AuthorizeSuspension,

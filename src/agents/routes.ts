@@ -23,9 +23,9 @@ import { toWaiting } from "./answers/waiting.ts";
 import { invalid } from "./call/files.ts";
 import type { AgentCallOptions } from "./call/operation.ts";
 import type { Decider } from "./call/turn-parts.ts";
-import { UserQuery } from "./conversations/find-own.ts";
+import { toAskedUser } from "./conversations/access.ts";
+import { findAsked, UserQuery, type ConversationRequest } from "./conversations/find-conversation.ts";
 import { conversationRoutes } from "./conversations/routes.ts";
-import type { AgentDefinition } from "./define.ts";
 import { toSummary, type AgentDetail } from "./describe.ts";
 import { findAgent, type AgentsOfSnapshot, type RegisteredAgent } from "./find-agent.ts";
 import { isKnownChunk, type ClientSdk } from "./messages/ui-chunks.ts";
@@ -249,13 +249,13 @@ export function agentRoutes({ agents, showInstructions }: AgentRoutesOptions): r
         "For `useChat({ resume: true })`. The response is a 204 if no turn runs. For 30 s after its end an answer is still sent, if `after` is the id of the last message that the client has, and it is not the answer. `sdk` is the major version of the client's `ai`: chunks that 5 or 6 do not know are left out.",
       access: "protected",
       action: "agent.call",
+      others: "conversation.others.read",
       yields: true,
       query: v.object({ ...UserQuery.entries, after: OptionalId, sdk: v.optional(v.picklist(["5", "6", "7"]), "7") }),
       responses: { 200: events(ChatChunk), 204: nothing },
       errors,
-      find: findCallable,
-      handle({ found: { definition }, params, query, identity }) {
-        const key = toKey(definition, params, query, identity);
+      find: findKey,
+      handle({ found: key, query }) {
         return new EventStream(
           async (signal) => toAttached(await agents.turns.attach(key, { after: query.after, signal }), query.sdk),
           [["x-vercel-ai-ui-message-stream", "v1"]],
@@ -271,6 +271,7 @@ export function agentRoutes({ agents, showInstructions }: AgentRoutesOptions): r
         "The part of the answer that was made is stored. Turns that wait continue. `messageId` is that of the answer or of the user's message: without it, the turn that runs is meant.",
       access: "protected",
       action: "agent.call",
+      others: "conversation.others.write",
       yields: true,
       query: UserQuery,
       body: v.object({ messageId: OptionalId }),
@@ -280,14 +281,22 @@ export function agentRoutes({ agents, showInstructions }: AgentRoutesOptions): r
         409: "The turn of that message has ended",
         503: "The turn was stopped, but storage cannot be written, or the server is shutting down",
       },
-      find: findCallable,
-      handle: ({ found: { definition }, params, query, body, identity }) =>
-        agents.turns.stop(toKey(definition, params, query, identity), body.messageId),
+      find: findKey,
+      handle: ({ found: key, body }) => agents.turns.stop(key, body.messageId),
     }),
     ...conversationRoutes(agents),
     ...modelCallRoutes(agents, showInstructions),
     ...approvalRoutes(agents),
   ];
+
+  /** Returns the conversation of a request. One of another user is found first; one of the caller may be new. */
+  async function findKey(request: ConversationRequest): Promise<ConversationKey> {
+    const { params, query, identity } = request;
+    const { userId, isOther } = toAskedUser(query, identity);
+    if (isOther) return (await findAsked(agents.conversations, request)).key;
+    const { definition } = await findCallable(request);
+    return { agentId: definition.id, userId, conversationId: params.conversationId };
+  }
 
   async function openChat(call: AgentCall): Promise<AsyncGenerator<unknown>> {
     try {
@@ -348,16 +357,6 @@ const deciderOf = (
   { agent, callContext }: ReturnType<typeof toCall>,
   request: Pick<ActionRequest, "identity"> & { readonly snapshot: AgentsOfSnapshot },
 ): Decider => toDecider(request, { agentId: agent.id, ...callContext });
-
-/** Returns the conversation of a caller. */
-function toKey(
-  { id: agentId }: AgentDefinition,
-  { conversationId }: { readonly conversationId: string },
-  { userId }: { readonly userId?: string | undefined },
-  identity: Identity,
-): ConversationKey {
-  return { agentId, userId: applyIdentity({ userId }, identity).userId, conversationId };
-}
 
 /** Returns an agent that the caller may call. Throws or rejects with 403 if `authorize` refuses it. */
 function findCallable(

@@ -41,12 +41,13 @@ export const toIssuerText = ({ name, audience }: ProviderIssuer): string =>
   toVisible(`tokens of ${name} for ${audience.join(" or ")}`, { most: 500 });
 
 /** Returns the rules after authentication, such as `owner only` and `by authorize of approval`. */
-function toRules({ allows, authorizedBy }: ListedRoute): string[] {
+function toRules({ allows, authorizedBy, others }: ListedRoute): string[] {
   const [...shown] = authorizedBy.slice(0, mostShown);
   if (authorizedBy.length > mostShown) shown.push(`${authorizedBy.length - mostShown} more`);
   return [
     ...(shown.length > 0 ? [`by authorize of ${shown.join(", ")}`] : []),
     ...(allows === "any caller" ? [] : [shown.length > 0 ? `others ${allows}` : allows]),
+    ...(others && others.allows !== "any caller" ? [`of another user ${others.allows}`] : []),
   ];
 }
 /** The most ids of workflows or agents in a line. */

@@ -18,6 +18,10 @@ const actions = [
   "conversation.read",
   "conversation.write",
   "conversation.delete",
+  "conversation.others.list",
+  "conversation.others.read",
+  "conversation.others.write",
+  "conversation.others.delete",
   "usage.read",
   "approval.decide",
   "log.read",
@@ -53,6 +57,8 @@ export interface AuthorizeRequest {
   readonly execution?: AuthorizeExecution | undefined;
   /** The conversation. Set for every action on a conversation, and for `execution.inspect` of its model calls. */
   readonly conversation?: AuthorizeConversation | undefined;
+  /** The conversations that are asked for. Set for `conversation.others.list`. */
+  readonly conversations?: AuthorizeConversations | undefined;
   /** The usage that is asked for. Set for `usage.read`. */
   readonly usage?: AuthorizeUsage | undefined;
   /** The tool call that waits for an approval. Set for `approval.decide`. */
@@ -87,17 +93,27 @@ export interface AuthorizeExecution {
   readonly suspension: AuthorizeSuspension | undefined;
 }
 
-/** A conversation, as `authorize` gets it. It is always one of the caller's own: others are not found. */
+/** A conversation, as `authorize` gets it. Only the actions `conversation.others.*` are about those of another user. */
 export interface AuthorizeConversation {
   readonly conversationId: string;
   readonly agentId: string;
-  /** The id of the caller, as text. Undefined for an anonymous caller. */
+  /** The id of its user, as text. Undefined for an anonymous one. */
   readonly userId: string | undefined;
+  /** True if it is a conversation of the caller. Never true for an anonymous caller, or a user without an id. */
+  readonly isOwn: boolean;
   readonly title: string;
   /** The time of the first turn, in ISO 8601. Null if it is not known. */
   readonly createdAt: string | null;
   /** The time of the last turn, in ISO 8601. */
   readonly updatedAt: string;
+}
+
+/** The conversations of another user with an agent, as `authorize` gets them for `conversation.others.list`. */
+export interface AuthorizeConversations {
+  /** The user of the query. */
+  readonly userId: string;
+  /** Always false: the list of the caller's own conversations is not asked about. */
+  readonly isOwn: boolean;
 }
 
 /** The usage that a caller asks for, as `authorize` gets it. */

@@ -38,6 +38,8 @@ export interface Route<Snapshot> {
   readonly access: Access;
   /** The action that `authorize` is asked about. @default none: `authorize` is not asked */
   readonly action?: Action;
+  /** The action that `authorize` is asked about instead, if the query names another user. @default none */
+  readonly others?: Action;
   /**
    * True if a route of `configureApp` with the same method and path replaces this one. A path, if any route at or below that
    * path does. @default false
@@ -92,6 +94,8 @@ type HandlerResult<R extends Responses> = Data<R> | Reply | EventStream | Page;
 interface RequestHead<Snapshot, Path extends string, H, Q, A> {
   /** The action of the route. */
   action: A;
+  /** The action of the route for another user. */
+  others: Action | undefined;
   params: Record<ParamsOf<Path>, string>;
   headers: HeaderValues<H>;
   query: SchemaOutput<Q>;
@@ -135,13 +139,14 @@ export function defineRoute<
   Found = undefined,
   const A extends Action | undefined = undefined,
 >({ find, handle, ...route }: RouteOptions<Snapshot, Path, H, Q, B, R, Found, A>): Route<Snapshot> {
-  const { action, headers, query, body, largeBody } = route;
+  const { action, others, headers, query, body, largeBody } = route;
   return {
     ...route,
     type: "route",
     run({ request, params, search, identity, requestId, snapshot, limits, reservation, unknownKey }) {
       const checked = {
         action,
+        others,
         params,
         headers: headers && readHeaders(headers, request),
         query: query && check(query, toRecord(search), "query"),

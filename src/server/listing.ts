@@ -19,6 +19,8 @@ export interface ListedRoute {
   readonly except: readonly string[];
   /** The action that `authorize` is asked about. Undefined if it is never asked about this route. */
   readonly action?: Action | undefined;
+  /** The rule for things of another user, whom `?userId=` names. Undefined: the route takes no other user. */
+  readonly others?: OthersRule | undefined;
   /** The callers that may use it, of those that `access` admits. */
   readonly allows: "any caller" | "owner only" | "by authorize";
   /** The ids of the workflows or agents for which `authorize` of their definition decides instead. */
@@ -26,6 +28,12 @@ export interface ListedRoute {
   readonly from: "agentserve" | "configureApp";
   /** Set for a route that `start` does not serve. */
   readonly only?: "dev" | undefined;
+}
+
+/** The action that `authorize` is asked about, and the callers that may do it. */
+export interface OthersRule {
+  readonly action: Action;
+  readonly allows: "any caller" | "no caller" | "by authorize";
 }
 
 export interface ListingParts {
@@ -45,9 +53,10 @@ export function listRoutes(parts: ListingParts): ListedRoute[] {
   function list(method: string, path: string, route: BuiltInRoute | undefined): ListedRoute {
     const decision = policy?.describe({ method, path, route, isUpgrade: route?.type === "socket" }) ?? open;
     const rule = toRule(route?.action, parts);
+    const others = route?.type === "route" && route.others ? toOthers(route.others, parts) : undefined;
     const from = route ? "agentserve" : "configureApp";
     const only = route && devOnly.has(route) ? "dev" : undefined;
-    return { method: method || "ALL", path: toListed(path), ...decision, ...rule, from, only };
+    return { method: method || "ALL", path: toListed(path), ...decision, ...rule, others, from, only };
   }
   const toListed = (path: string): string => (basePath !== "" && path === "/" ? basePath : basePath + path);
   return [
@@ -71,6 +80,12 @@ function toRule(
         ? workflows
         : [];
   return { action, allows, authorizedBy };
+}
+
+/** Without a provider, a request names its own user. With one, another user needs an `authorize`. */
+function toOthers(action: Action, { authorizer, policy }: ListingParts): OthersRule {
+  const isAsked = authorizer && (authorizer.isGlobal || authorizer.own.agents.length > 0);
+  return { action, allows: isAsked ? "by authorize" : policy ? "no caller" : "any caller" };
 }
 
 /** Returns the routes of `configureApp` and of the apps that it mounts. */

@@ -1,5 +1,6 @@
 import * as v from "valibot";
-import type { ActionRequest } from "../../core/authorizer.ts";
+import { forbidden, type ActionRequest } from "../../core/authorizer.ts";
+import { applyIdentity } from "../../core/caller.ts";
 import { toIso } from "../../core/iso-time.ts";
 import type { FoundCall } from "../../engine/pending-calls.ts";
 import { Reply } from "../../http/envelope.ts";
@@ -10,8 +11,8 @@ import type { Agents } from "../agents.ts";
 import { toTextResult } from "../answers/text-result.ts";
 import type { AgentCall, CallOrigin } from "../call/call.ts";
 import { mostOfReason } from "../call/decisions.ts";
-import { toUserId } from "../conversations/access.ts";
-import { UserQuery } from "../conversations/find-own.ts";
+import { toAskedUser } from "../conversations/access.ts";
+import { UserQuery } from "../conversations/find-conversation.ts";
 import type { AgentsOfSnapshot } from "../find-agent.ts";
 import { TextShape } from "../shapes.ts";
 import { findApproval, listApprovals, toApprover, type FoundApproval } from "./access.ts";
@@ -46,7 +47,7 @@ export function approvalRoutes(agents: Agents): readonly Route<AgentsOfSnapshot>
     },
   ): Promise<FoundApproval> => {
     const { params, query, identity } = request;
-    return findApproval(conversations, request, { ...params, userId: toUserId(query, identity) });
+    return findApproval(conversations, request, { ...params, userId: applyIdentity(query, identity).userId });
   };
 
   return [
@@ -69,7 +70,9 @@ export function approvalRoutes(agents: Agents): readonly Route<AgentsOfSnapshot>
       async handle({ query, identity, snapshot }) {
         const { limit = 50, cursor } = query;
         const after = cursor === undefined ? undefined : Buffer.from(cursor, "base64url").toString();
-        const filter = { limit, after, userId: toUserId(query, identity) };
+        const { userId, isOther } = toAskedUser(query, identity);
+        if (isOther) throw forbidden(); // `authorize` decides about each approval, whoever its user is
+        const filter = { limit, after, userId };
         const page = await listApprovals(conversations, { identity, snapshot }, filter);
         return {
           items: page.calls.map(toView),
@@ -103,7 +106,7 @@ export function approvalRoutes(agents: Agents): readonly Route<AgentsOfSnapshot>
       },
       find,
       async handle({ found: { call, agent }, body, query, headers, identity, request, reservation }) {
-        const by = toApprover(identity, toUserId(query, identity));
+        const by = toApprover(identity, applyIdentity(query, identity).userId);
         const decided: AgentCall = {
           ...toCall({ call, agent }),
           question: { input: [], decisions: [{ id: call.id, ...body, by }] },

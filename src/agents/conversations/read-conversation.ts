@@ -1,9 +1,9 @@
-import type { ConversationKey, PageOptions } from "../../engine/conversations.ts";
-import type { StoredConversation } from "../../engine/stored-conversation.ts";
+import type { PageOptions } from "../../engine/conversations.ts";
 import type { Agents } from "../agents.ts";
 import { readMessages } from "../messages/read-messages.ts";
 import type { StoredUiMessage } from "../messages/ui-message.ts";
 import type { RunningTurn } from "../turns/turns.ts";
+import type { AskedConversation } from "./find-conversation.ts";
 import { toView, type OpenConversationView } from "./shapes.ts";
 
 /** The most messages of a page. */
@@ -12,8 +12,7 @@ const mostMessages = 100;
 /** Reads a page of a conversation. While a turn runs, it ends before the answer of that turn. */
 export async function readConversation(
   agents: Pick<Agents, "conversations" | "turns">,
-  key: ConversationKey,
-  conversation: StoredConversation,
+  { key, conversation, isOwn }: AskedConversation,
   before: string | undefined,
 ): Promise<OpenConversationView> {
   const { conversations, turns } = agents;
@@ -24,7 +23,7 @@ export async function readConversation(
     const [first] = messages;
     const hasMore = first !== undefined && (await conversations.read(key, { before: first.id, limit: 1 })).length > 0;
     if ((await turns.findAnywhere(key))?.id !== turn?.id) continue; // its answer may have replaced messages
-    return { ...toView(conversation), messages, hasMore, running: turn ? { messageId: turn.answerId } : null };
+    return { ...toView(conversation, isOwn), messages, hasMore, running: turn ? { messageId: turn.answerId } : null };
   }
 }
 

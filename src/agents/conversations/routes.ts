@@ -1,14 +1,11 @@
 import * as v from "valibot";
-import { notFound } from "../../core/error.ts";
-import { cut } from "../../core/cut.ts";
 import { OptionalId } from "../../http/given-id.ts";
 import { defineRoute, type Route } from "../../http/route.ts";
 import { wholeNumber } from "../../http/whole-number.ts";
-import type { ConversationKey } from "../../engine/conversations.ts";
 import type { Agents } from "../agents.ts";
 import { findAgent, type AgentsOfSnapshot } from "../find-agent.ts";
-import { listConversations, toUserId } from "./access.ts";
-import { findOwn, UserQuery, type OwnConversation, type OwnRequest } from "./find-own.ts";
+import { listConversations, missingConversation, ownsAsked, toAskedUser } from "./access.ts";
+import { findAsked, UserQuery, type AskedConversation, type ConversationRequest } from "./find-conversation.ts";
 import { isTitle } from "./name-conversation.ts";
 import { readConversation } from "./read-conversation.ts";
 import { ConversationShape, OpenConversationShape, toView } from "./shapes.ts";
@@ -23,22 +20,23 @@ const errors = {
   503: "Storage cannot be written, or the server is shutting down",
 };
 
-/** The routes about the conversations of a caller with an agent. */
+/** The routes about the conversations of a user with an agent. */
 export function conversationRoutes(agents: Agents): readonly Route<AgentsOfSnapshot>[] {
   const { conversations } = agents;
   const path = "/agents/:id/conversations/:conversationId" as const;
 
-  const find = (request: OwnRequest): Promise<OwnConversation> => findOwn(conversations, request);
+  const find = (request: ConversationRequest): Promise<AskedConversation> => findAsked(conversations, request);
 
   return [
     defineRoute({
       method: "GET",
       path: "/agents/:id/conversations",
-      summary: "List the conversations of the caller with an agent, newest first",
+      summary: "List the conversations of a user with an agent, newest first",
       description:
         "The order is that of their creation, so that a new message moves none of them. `cursor` is the `nextCursor` of the page before.",
       access: "protected",
       action: "conversation.read",
+      others: "conversation.others.list",
       yields: true,
       query: v.object({
         ...UserQuery.entries,
@@ -51,10 +49,12 @@ export function conversationRoutes(agents: Agents): readonly Route<AgentsOfSnaps
         const { limit = 50, cursor } = query;
         const agentId = findAgent(snapshot, params.id).definition.id;
         const after = cursor === undefined ? undefined : Buffer.from(cursor, "base64url").toString();
-        const filter = { agentId, userId: toUserId(query, identity), limit, after };
-        const page = await listConversations(conversations, { identity, snapshot }, filter);
+        const user = toAskedUser(query, identity);
+        const filter = { agentId, userId: user.userId, limit, after };
+        const page = await listConversations(conversations, { identity, snapshot, isOther: user.isOther }, filter);
+        const isOwn = ownsAsked(user, identity);
         return {
-          items: page.conversations.map(toView),
+          items: page.conversations.map((one) => toView(one, isOwn)),
           nextCursor: page.next === undefined ? null : toCursor(page.next),
         };
       },
@@ -67,12 +67,13 @@ export function conversationRoutes(agents: Agents): readonly Route<AgentsOfSnaps
         "`messages` are the last 100, oldest first, as `useChat` takes them, and at most 8 MiB. `before` is the id of the first message that the client has: the page ends before it. While a turn runs, `messages` end before its answer, and `running` has the id of that answer, which `GET /agents/:id/chat/:conversationId/stream` sends.",
       access: "protected",
       action: "conversation.read",
+      others: "conversation.others.read",
       yields: true,
       query: v.object({ ...UserQuery.entries, before: OptionalId }),
       responses: { 200: OpenConversationShape },
       errors,
       find,
-      handle: ({ found: { key, conversation }, query }) => readConversation(agents, key, conversation, query.before),
+      handle: ({ found, query }) => readConversation(agents, found, query.before),
     }),
     defineRoute({
       method: "PATCH",
@@ -81,15 +82,16 @@ export function conversationRoutes(agents: Agents): readonly Route<AgentsOfSnaps
       description: "A title has 1 to 200 characters.",
       access: "protected",
       action: "conversation.write",
+      others: "conversation.others.write",
       yields: true,
       query: UserQuery,
       body: v.object({ title: Title }),
       responses: { 200: ConversationShape },
       errors: { 400: "The title is invalid", ...errors },
       find,
-      async handle({ found: { key, conversation }, body: { title } }) {
-        if (!(await conversations.rename(key, { title }))) throw missing(key);
-        return toView({ ...conversation, title });
+      async handle({ found: { key, conversation, isOwn }, body: { title } }) {
+        if (!(await conversations.rename(key, { title }))) throw missingConversation(key);
+        return toView({ ...conversation, title }, isOwn);
       },
     }),
     defineRoute({
@@ -100,6 +102,7 @@ export function conversationRoutes(agents: Agents): readonly Route<AgentsOfSnaps
         "Stops the turn that runs, and answers those that wait with 409. Removes the messages and their files. Executions of workflows keep the results of their steps.",
       access: "protected",
       action: "conversation.delete",
+      others: "conversation.others.delete",
       yields: true,
       query: UserQuery,
       responses: { 200: v.object({ deleted: v.literal(true) }) },
@@ -108,13 +111,11 @@ export function conversationRoutes(agents: Agents): readonly Route<AgentsOfSnaps
       async handle({ found: { key } }) {
         const isRemoved = await conversations.remove(key);
         agents.modelCalls?.remove(key);
-        if (!isRemoved) throw missing(key);
+        if (!isRemoved) throw missingConversation(key);
         return { deleted: true as const };
       },
     }),
   ];
 }
 
-const missing = ({ conversationId }: ConversationKey): Error =>
-  notFound(`Conversation ${cut(conversationId)} not found`);
 const toCursor = (place: string): string => Buffer.from(place).toString("base64url");

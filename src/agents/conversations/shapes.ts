@@ -10,6 +10,8 @@ export interface ConversationView {
   createdAt: string | null;
   updatedAt: string;
   messageCount: number;
+  /** True if it is a conversation of the caller. */
+  isOwn: boolean;
   running: boolean;
 }
 const item = {
@@ -18,6 +20,7 @@ const item = {
   createdAt: v.nullable(v.string()),
   updatedAt: v.string(),
   messageCount: v.number(),
+  isOwn: v.boolean(),
 };
 export const ConversationShape: v.GenericSchema<ConversationView> = v.pipe(
   v.object({ ...item, running: v.boolean() }),
@@ -49,7 +52,7 @@ export const OpenConversationShape: v.GenericSchema<OpenConversationView> = v.pi
   v.title("ConversationWithMessages"),
 );
 
-export function toView(conversation: StoredConversation): ConversationView {
+export function toView(conversation: StoredConversation, isOwn: boolean): ConversationView {
   const { id, title, createdAt, updatedAt, messageCount, isRunning } = conversation;
   return {
     id,
@@ -57,6 +60,7 @@ export function toView(conversation: StoredConversation): ConversationView {
     createdAt: createdAt === null ? null : toIso(createdAt),
     updatedAt: toIso(updatedAt),
     messageCount,
+    isOwn,
     running: isRunning,
   };
 }

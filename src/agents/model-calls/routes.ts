@@ -5,7 +5,7 @@ import { maxPageBytes } from "../../engine/listed-value.ts";
 import { AnyObject } from "../../http/any-object.ts";
 import { defineRoute, type Route } from "../../http/route.ts";
 import { mayInspect } from "../conversations/access.ts";
-import { findOwn, UserQuery } from "../conversations/find-own.ts";
+import { findAsked, UserQuery } from "../conversations/find-conversation.ts";
 import type { Agents } from "../agents.ts";
 import type { AgentsOfSnapshot } from "../find-agent.ts";
 import { UsageShape } from "../shapes.ts";
@@ -43,6 +43,7 @@ export function modelCallRoutes(agents: Agents, isDev: boolean): readonly Route<
         "`turnId` is the id of the answer. The calls of the last turns are kept in memory where the console is on; those of other turns are a 404. `prompt` and `instructions` are present if the caller may also inspect executions. A text over 64 KiB is cut, and the object around it has `truncated`; a file over 16 KiB has `bytes` in place of its data. A page ends after 4 MiB; `cursor` is the `nextCursor` of the page before.",
       access: "protected",
       action: "conversation.read",
+      others: "conversation.others.read",
       yields: true,
       query: v.object({ ...UserQuery.entries, cursor: v.optional(v.string()) }),
       responses: { 200: v.object({ items: v.array(ModelCallShape), nextCursor: v.nullable(v.string()) }) },
@@ -50,7 +51,7 @@ export function modelCallRoutes(agents: Agents, isDev: boolean): readonly Route<
         404: "Agent, conversation or turn not found, or the calls of the turn are not kept",
         503: "Storage cannot be read, or the server is shutting down",
       },
-      find: (request) => findOwn(agents.conversations, request),
+      find: (request) => findAsked(agents.conversations, request),
       async handle({ found, params, query, identity, snapshot }) {
         const { key, conversation } = found;
         const calls = agents.modelCalls?.find(key, params.turnId);
