@@ -1,4 +1,4 @@
-import type { ByteBudget } from "../core/byte-budget.ts";
+import type { ByteBudget, Reservation } from "../core/byte-budget.ts";
 import { systemClock, type Clock } from "../core/clock.ts";
 import {
   AgentError,
@@ -14,7 +14,7 @@ import type { Metrics } from "../core/metrics.ts";
 import type { Tracer } from "../core/trace.ts";
 import type { AskAgent } from "../engine/ask.ts";
 import type { Engine } from "../engine/backend.ts";
-import type { Conversations } from "../engine/conversations.ts";
+import type { ConversationKey, Conversations } from "../engine/conversations.ts";
 import type { UsageStore } from "../engine/usage.ts";
 import { DeletedConversationError } from "../engine/stored-conversation.ts";
 import { createAsk } from "./call/ask.ts";
@@ -33,6 +33,7 @@ import {
 import { Operation, type CreateCallRuntime } from "./call/operation.ts";
 import { prepareAgent, type PreparedAgent } from "./call/prepare.ts";
 import { stopped, type RecordLimits } from "./call/recorded-calls.ts";
+import { appendMessage, type PersonMessage } from "./conversations/append-message.ts";
 import type { AgentDefinition } from "./define.ts";
 import { KeptCalls } from "./model-calls/kept-calls.ts";
 import type { ModelLimits } from "./models/guarded-model.ts";
@@ -84,6 +85,12 @@ export interface Agents {
   open(call: AgentCall): Promise<AsyncGenerator<StreamPart>>;
   /** Begins a turn that nobody reads. Resolves when it is durable. */
   begin(call: AgentCall): Promise<LiveTurn>;
+  /** Stores a message of a person in a conversation. Resolves to its id when it is durable. */
+  append(
+    key: ConversationKey,
+    message: PersonMessage,
+    request: { readonly signal: AbortSignal; readonly reservation?: Reservation | undefined },
+  ): Promise<string>;
   /** Continues the answers whose tools wait for executions. Called when the executions of the last process continue. */
   continueWaiting(): void;
   /** The turns of conversations that run in this process. */
@@ -119,6 +126,8 @@ export function createAgents(given: AgentsOptions): Agents {
   const requests = new Set<Operation>();
   const steps = new Set<Operation>();
   let closing: PromiseWithResolvers<void> | undefined;
+  /** Aborted when the time of the shutdown is over. */
+  const closed = new AbortController();
 
   function prepare(agent: AgentDefinition): Promise<PreparedAgent> {
     const known = prepared.get(agent);
@@ -249,6 +258,20 @@ export function createAgents(given: AgentsOptions): Agents {
     }
   }
 
+  async function append(...[key, message, request]: Parameters<Agents["append"]>): Promise<string> {
+    if (closing) throw shuttingDown();
+    const history = new HistoryBytes(request.reservation ?? budget.createReservation(), "refuse");
+    const signal = AbortSignal.any([request.signal, closed.signal]);
+    const admit = (bytes: number): Promise<void> => history.admit(bytes, signal);
+    try {
+      return await appendMessage({ conversations, admit, signal, now: () => clock.now() }, key, message);
+    } catch (error) {
+      throw request.signal.aborted ? clientLeft() : error;
+    } finally {
+      history.close();
+    }
+  }
+
   async function toFailure(operation: Operation, error: unknown): Promise<ServeError> {
     const failure = await operation.fail(await loadSdk().catch(() => undefined), error);
     if (operation.isStep && failure instanceof DeletedConversationError)
@@ -266,6 +289,7 @@ export function createAgents(given: AgentsOptions): Agents {
     watch.close();
     checkIdle();
     const late = setTimeout(() => {
+      closed.abort(shuttingDown());
       turns.close();
       for (const operation of requests) operation.abort(shuttingDown());
       // A stream whose reader has stopped pulling never reaches its `finally` block.
@@ -291,6 +315,7 @@ export function createAgents(given: AgentsOptions): Agents {
       if (!turn) throw badRequest("Invalid request: respond-async needs a stored conversation");
       return turns.begin(turn, true);
     },
+    append,
     continueWaiting: () => watch.open(),
     turns,
     modelCalls,

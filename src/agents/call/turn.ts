@@ -213,9 +213,9 @@ async function toFresh(store: TurnStore, history: History, rows: readonly Row[],
     return toNew(withoutRequests(messages.filter((sent) => kept.has(sent))));
   }
   if (last?.role !== "user") return continueMessage(store, rows, input);
-  const stored = rows.at(-1);
-  // On a regenerate, the question is already stored.
-  const isStored = regenerate !== undefined && stored?.role === "user" && (last.id ?? stored.id) === stored.id;
+  // On a regenerate, the question is already stored. A person may have written after it.
+  const stored = rows.slice(rows.findLastIndex(({ role }) => role !== "user") + 1);
+  const isStored = regenerate !== undefined && stored.some(({ id }) => last.id === undefined || last.id === id);
   return { ...toNew(isStored ? [] : [last]), changes };
 }
 

@@ -1,10 +1,13 @@
 import * as v from "valibot";
+import { forbidden } from "../../core/authorizer.ts";
+import { Reply } from "../../http/envelope.ts";
 import { OptionalId } from "../../http/given-id.ts";
 import { defineRoute, type Route } from "../../http/route.ts";
 import { wholeNumber } from "../../http/whole-number.ts";
 import type { Agents } from "../agents.ts";
 import { findAgent, type AgentsOfSnapshot } from "../find-agent.ts";
 import { listConversations, missingConversation, ownsAsked, toAskedUser } from "./access.ts";
+import { toAuthor } from "./append-message.ts";
 import { findAsked, UserQuery, type AskedConversation, type ConversationRequest } from "./find-conversation.ts";
 import { isTitle } from "./name-conversation.ts";
 import { readConversation } from "./read-conversation.ts";
@@ -14,6 +17,10 @@ const Title = v.pipe(
   v.string(),
   v.check(isTitle, "expected 1 to 200 characters"),
   v.transform((title) => title.trim()),
+);
+const Text = v.pipe(
+  v.string(),
+  v.check((text) => text.trim() !== "", "expected a text"),
 );
 const errors = {
   404: "Agent or conversation not found",
@@ -74,6 +81,38 @@ export function conversationRoutes(agents: Agents): readonly Route<AgentsOfSnaps
       errors,
       find,
       handle: ({ found, query }) => readConversation(agents, found, query.before),
+    }),
+    defineRoute({
+      method: "POST",
+      path: `${path}/messages`,
+      summary: "Add a message of a person to a conversation",
+      description:
+        "It is stored when the turns before it have ended, and begins none: the next turn shows it to the model. The message has the role `user`, and the caller in `metadata.author`.",
+      access: "protected",
+      action: "conversation.append",
+      others: "conversation.others.append",
+      yields: true,
+      query: UserQuery,
+      body: v.pipe(v.object({ text: Text }), v.title("PersonMessage")),
+      responses: { 201: v.object({ messageId: v.string() }) },
+      errors: {
+        ...errors,
+        409: "The conversation was deleted",
+        499: "The client closed the request",
+        503: "Too many turns are queued in the conversation, too much data is in flight, storage cannot be written, or the server is shutting down",
+        507: "Storage is full",
+      },
+      find(request) {
+        const { checked, caller } = request.identity;
+        if (checked && !caller) throw forbidden();
+        return find(request);
+      },
+      async handle({ found: { key }, body: { text }, query, identity, request, reservation }) {
+        const { user, userId = query.userId ?? "anonymous" } = identity.caller ?? {};
+        const message = { text, author: toAuthor(userId, user?.["name"]) };
+        const messageId = await agents.append(key, message, { signal: request.signal, reservation });
+        return new Reply({ messageId }, { status: 201 });
+      },
     }),
     defineRoute({
       method: "PATCH",

@@ -11,6 +11,16 @@ export interface MessageMetadata {
   readonly stopped?: true | undefined;
   /** The tool calls that have started an execution. */
   readonly executions?: readonly ExecutionCall[] | undefined;
+  /** The person who has written the message, beside the user of the conversation. Never set by a message of a client. */
+  readonly author?: Author | undefined;
+}
+
+/** The author of a message. */
+export interface Author {
+  /** The id of the user. */
+  readonly id: string;
+  /** Max 80 characters, without brackets, line breaks and control characters. */
+  readonly name?: string | undefined;
 }
 
 /** A tool call, and the execution that it has started. */

@@ -36,6 +36,7 @@ export const rows: readonly Row[] = [
   row("GET /agents/helper/conversations/{stored}", "conversation.read", "closed"),
   row("GET /agents/helper/conversations/{stored}/turns/t/steps", "conversation.read", "closed", 404), // `start` keeps none
   row("PATCH /agents/helper/conversations/{stored}", "conversation.write", "closed", 200, { title: "New" }),
+  row("POST /agents/helper/conversations/{stored}/messages", "conversation.append", "closed", 201, { text: "Hi" }),
   row("DELETE /agents/helper/conversations/{stored}", "conversation.delete", "closed"),
   row("GET /agents/helper/usage", "usage.read", "closed"),
   row("GET /approvals", "approval.decide", "closed"),

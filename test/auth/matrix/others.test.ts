@@ -21,6 +21,7 @@ const rows: readonly Row[] = [
   { name: "GET /agents/:id/conversations", action: "conversation.others.list" },
   { name: `GET ${one}`, action: "conversation.others.read" },
   { name: `PATCH ${one}`, action: "conversation.others.write", body: { title: "New" } },
+  { name: `POST ${one}/messages`, action: "conversation.others.append", status: 201, body: { text: "Hi" } },
   { name: `GET ${one}/turns/:turnId/steps`, action: "conversation.others.read", status: 404 }, // `start` keeps none
   { name: `POST ${one}/stop`, action: "conversation.others.write", body: {} },
   { name: "GET /agents/:id/chat/:conversationId/stream", action: "conversation.others.read", status: 204 },

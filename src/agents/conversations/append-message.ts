@@ -1,0 +1,91 @@
+import { newId } from "../../core/id.ts";
+import { toIso } from "../../core/iso-time.ts";
+import type { AdmitHistory, ConversationKey, Conversations, StoredMessage, Turn } from "../../engine/conversations.ts";
+import { toStored } from "../call/draft.ts";
+import { yieldAfter } from "../messages/long-text.ts";
+import type { Author, StoredUiMessage } from "../messages/ui-message.ts";
+import { missingConversation } from "./access.ts";
+
+/** A message that a person writes into a conversation, beside its user and its agent. */
+export interface PersonMessage {
+  readonly text: string;
+  readonly author: Author;
+}
+interface AppendParts {
+  readonly conversations: Conversations;
+  /** Awaited before messages of the conversation are loaded. */
+  readonly admit: AdmitHistory;
+  /** Ends the wait for the turns before the message. */
+  readonly signal: AbortSignal;
+  readonly now: () => number;
+}
+
+/**
+ * Stores a message of a person at the end of a conversation, when the turns before it have ended. It begins no turn: the next
+ * one shows it to the model. Resolves to its id when it is durable, and rejects with 404 if there is no such conversation.
+ *
+ * An answer with calls that wait stays the last message, so that it can be continued: the message is stored before it.
+ */
+export async function appendMessage(
+  { conversations, admit, signal, now }: AppendParts,
+  key: ConversationKey,
+  { text, author }: PersonMessage,
+): Promise<string> {
+  const turn = await conversations.open(key, { signal });
+  try {
+    const name = author.name ?? (toShownName(author.id) || "unknown");
+    const message = await toStored({
+      id: newId(),
+      role: "user",
+      parts: [{ type: "text", text }],
+      models: [{ role: "user", content: `[Message from ${name}] ${text}` }],
+      metadata: { createdAt: toIso(now()), author },
+    });
+    const last = (await conversations.read(key, { limit: 1 })).at(-1);
+    if (!last) throw missingConversation(key);
+    // A message of an older release has no UI message.
+    const waiting = last.ui === undefined ? undefined : await readWaiting(turn, last.ui, admit);
+    await (waiting ? turn.store([message, waiting], waiting.id) : turn.store([message]));
+    return message.id;
+  } finally {
+    void turn.close();
+  }
+}
+
+/** Returns a message as it is stored, if calls of it wait. */
+async function readWaiting(turn: Turn, ui: string, admit: AdmitHistory): Promise<StoredMessage | undefined> {
+  const { id, parts, metadata } = JSON.parse(ui) as StoredUiMessage; // as it was stored
+  await yieldAfter(ui);
+  if (!parts.some(isOpen)) return undefined;
+  const row = (await turn.history(undefined, admit)).messages.at(-1);
+  if (row?.id !== id) return undefined;
+  const { length: count } = JSON.parse(row.models) as readonly unknown[]; // a message with a UI message has an array
+  const createdAt = metadata?.createdAt ?? null;
+  return {
+    id,
+    role: "assistant",
+    ui,
+    models: row.models,
+    count,
+    at: createdAt === null ? null : Date.parse(createdAt),
+  };
+}
+
+/** Returns true for a tool call without a result. A provider gives its own calls their results. */
+const isOpen = (part: StoredUiMessage["parts"][number]): boolean =>
+  "toolCallId" in part && !part.state.startsWith("output-") && !part.providerExecuted;
+
+/** Returns the author of a message. A name without visible characters is left out. */
+export function toAuthor(id: string, name: unknown): Author {
+  const shown = typeof name === "string" ? toShownName(name) : "";
+  return { id, ...(shown !== "" && { name: shown }) };
+}
+
+/** Max characters of a name. */
+const maxName = 80;
+
+/** Returns a name that cannot end the brackets in which a model sees it, nor their line. */
+function toShownName(name: string): string {
+  const text = name.replaceAll(/[\p{C}\p{Z}[\]]+/gu, " ").trim();
+  return [...text].slice(0, maxName).join("").trim();
+}
