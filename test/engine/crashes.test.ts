@@ -129,7 +129,7 @@ it("starts executions one by one after two crashes: only the one in flight at th
 
   begun.length = 0;
   const others = ids.filter((id) => id !== suspect);
-  mend(...others);
+  mend(...others, "new");
   const fourth = await start();
   for (const id of others)
     await vi.waitFor(async () => expect((await stateOf(fourth, id)).status).toBe("completed"), patience);

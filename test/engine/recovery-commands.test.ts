@@ -139,7 +139,7 @@ it("leaves the suspects that wait to the next start when the server closes", asy
 
 it("does not count the crashes before a resume when the server is closed after it", async () => {
   const { begun, config, write, path } = await leaveRunning("x");
-  write(crashed(3, "x"));
+  write(crashed(4, "x"));
   const second = await startServer("in process", { config });
   expect((await second.get(path("x", "state"))).body.data.status).toBe("suspended");
   const resumed = second.post(path("x", "resume"), {});
@@ -174,7 +174,7 @@ it("keeps a crash that is not counted yet when it is closed before it serves", a
 
 it("cancels an execution while those before it are being suspended, and gives its slot to the next one", async () => {
   const { begun, config, write, path } = await leaveRunning("poison", "b", "c");
-  write(crashed(3, "poison"));
+  write(crashed(4, "poison"));
   const { reached, opened } = hold("history");
   const server = await startTestServer("start", { config });
   await reached.promise;
@@ -199,7 +199,7 @@ it("starts no step of an execution that is cancelled before the recovery begins"
 
 it("continues the others when an execution that has crashed too often cannot be suspended", async () => {
   const { begun, config, write } = await leaveRunning("poison", "b");
-  write(crashed(3, "poison"));
+  write(crashed(4, "poison"));
   const { move } = Store.prototype;
   const moves = vi.spyOn(Store.prototype, "move").mockImplementation(function (this: Store, number, ...rest) {
     if (number === 1) throw new Error("this page cannot be written");

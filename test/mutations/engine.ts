@@ -275,8 +275,8 @@ export const engine: readonly Mutation[] = [
   {
     breaks: "A third crash is allowed before an execution is suspended",
     file: `${embedded}/recovery.ts`,
-    find: "found.crashes > maxCrashes",
-    replace: "found.crashes > maxCrashes + 1",
+    find: "found.crashes > crashesBeside",
+    replace: "found.crashes > crashesBeside + 1",
     suite: "test/engine/crashes.test.ts",
   },
   {
@@ -289,9 +289,16 @@ export const engine: readonly Mutation[] = [
   {
     breaks: "Suspects start together, so the one that crashes is not known",
     file: `${embedded}/recovery.ts`,
-    find: "await Promise.race([runs.get(id) ? changed",
-    replace: "void Promise.race([runs.get(id) ? changed",
+    find: "await (crashes === crashesBeside",
+    replace: "void (crashes === crashesBeside",
     suite: "test/engine/crashes.test.ts",
+  },
+  {
+    breaks: "A crash counts for every suspect that runs, not only for the one that started last",
+    file: `${embedded}/store/sql.ts`,
+    find: "when isolated = ? then",
+    replace: "when isolated or ? is 7 then",
+    suite: "test/engine/suspects.test.ts",
   },
 
   // Waits and events.

@@ -1,10 +1,9 @@
-import { setTimeout as sleep } from "node:timers/promises";
 import { withIds, type Logger } from "../../core/log.ts";
 import type { Program } from "../../engine/backend.ts";
 import type { Transition } from "../../engine/execution.ts";
 import { agentOf, isTurn } from "../../engine/turn-execution.ts";
 import type { Runs } from "./runs.ts";
-import { maxCrashes } from "./store/sql.ts";
+import { crashesBeside, maxCrashes } from "./store/sql.ts";
 import type { LeftExecution, Store } from "./store/store.ts";
 import type { WaitingExecution, WaitingExecutions } from "./waiting-executions.ts";
 
@@ -15,22 +14,28 @@ export interface RecoveryOptions {
   readonly logger: Logger;
   /** Keeps the place of a turn in its conversation until it is opened or has ended. */
   readonly keepPlace: (id: string) => void;
-  /** The time after which a suspect that runs no longer holds up the next one. @default 30000 */
-  readonly suspectMs?: number;
 }
+
+/** The max time for which an execution holds up the suspects after it, unless it must run alone. */
+const suspectMs = 30_000;
 
 /**
  * Continues the executions that were running when the last process ended, in the order of their start.
  *
  * A *suspect* is an execution that two crashes in a row have interrupted at the same row.
  * V3. Suspects start one at a time: the next one when the last one has made a row or left, waits for other executions (they
- *     may be suspects as well), or after `suspectMs`.
- * V4. That a suspect has started is durable before its code runs. If the process dies before its next row, it is suspended.
- * V5. A suspect keeps its place in its group until its turn comes.
+ *     may be suspects as well), or after `suspectMs`. The first one waits in the same way for executions that one crash has
+ *     interrupted.
+ * V4. That a suspect has started is durable before its code runs. If the process dies, only the suspect that started last is
+ *     suspended, of those that run and have not made a row.
+ * V5. The others start first the next time, each alone: without `suspectMs`.
+ * V6. A suspect keeps its place in its group until its turn comes.
  */
 export class Recovery {
   readonly #options: RecoveryOptions;
   readonly #found: WaitingExecution[] = [];
+  /** Resolves when the executions that one crash has interrupted have made a row, or left. */
+  #othersChanged: Promise<unknown> = Promise.resolve();
   #isFinished = false;
 
   constructor(options: RecoveryOptions) {
@@ -89,11 +94,13 @@ export class Recovery {
       suspects = [],
       rest = [],
     } = Object.groupBy(all, ({ found }) => {
-      if (found.crashes > maxCrashes) return "crashing";
+      if (found.crashes > crashesBeside) return "crashing";
       // One that only waited for its turn was not interrupted.
       if (!found.isWaiting && programOf(found.workflowId)?.recovery === "fail") return "failing";
-      return found.crashes === maxCrashes ? "suspects" : "rest";
+      return found.crashes >= maxCrashes ? "suspects" : "rest";
     });
+    const interruptedOnce = rest.filter(({ found }) => found.crashes > 0);
+    this.#othersChanged = Promise.all(interruptedOnce.map(({ found }) => runs.nextChange(found.id)));
     for (const left of failing) end(left, toFailure(interrupted));
     for (const suspect of suspects) if (suspect.group) runs.slots.hold(suspect, suspect.group);
     for (const left of rest) waiting.enter(left);
@@ -110,7 +117,7 @@ export class Recovery {
       if (next) end(left, next);
     }
     await Promise.all(transitions);
-    return suspects;
+    return suspects.toSorted((one, other) => other.found.crashes - one.found.crashes); // V5
   }
 
   get isFinished(): boolean {
@@ -118,12 +125,13 @@ export class Recovery {
   }
 
   async #startSuspects(suspects: readonly WaitingExecution[]): Promise<void> {
-    const { runs, store, waiting, suspectMs = 30_000 } = this.#options;
-    for (const suspect of suspects) {
-      const { id, number } = suspect.found;
+    const { runs, store, waiting } = this.#options;
+    if (suspects.length > 0) await Promise.race([this.#othersChanged, this.#patience()]);
+    for (const [index, suspect] of suspects.entries()) {
+      const { id, number, crashes } = suspect.found;
       if (runs.isClosing) return;
       if (!waiting.has(id)) continue;
-      await runs.write(() => store.isolate(number));
+      await runs.write(() => store.isolate(number, index + 1));
       await waiting.free(suspect);
       if (runs.isClosing) return;
       if (!waiting.has(id)) continue;
@@ -133,8 +141,13 @@ export class Recovery {
       else runs.slots.enter(suspect, suspect.weight); // it has its place in its group
       await admitted;
       await suspect.loading;
-      await Promise.race([runs.get(id) ? changed : undefined, sleep(suspectMs, undefined, { ref: false })]);
+      if (!runs.get(id)) continue;
+      await (crashes === crashesBeside ? changed : Promise.race([changed, this.#patience()]));
     }
+  }
+
+  #patience(): Promise<void> {
+    return new Promise((resolve) => void this.#options.runs.clock.setTimeout(resolve, suspectMs).unref());
   }
 }
 

@@ -13,6 +13,9 @@ import { waitTables } from "./wait-table.ts";
 
 /** The crashes in a row, without a new row between them, after which an execution is a suspect. The next one suspends it. */
 export const maxCrashes = 2;
+/** The crash count of a suspect that ran beside one started later. It runs alone to its next row. */
+export const crashesBeside: number = maxCrashes + 1;
+const crashesOfCulprit = maxCrashes + 2;
 
 /** The format of the file. A change of the schema has a new number, and a migration that leads to it. */
 export const format = 12;
@@ -66,6 +69,8 @@ const afterRow = "from journal where number = ? and n > ? order by n limit ?";
 /** The number of the last row or record. */
 const lastRow = `max((select coalesce(max(n), 0) from journal where journal.number = executions.number),
   (select coalesce(max(n), 0) from records where records.number = executions.number))`;
+/** More than there are suspects: added to `isolated`. */
+const absence = 1_000_000_000;
 /** One that waits for the end of a retry delay without a run was not interrupted. */
 const isAwake = "not exists (select 1 from timers where timers.number = executions.number)";
 /** Every statement on executions and their journals, except those of `execution-list`. */
@@ -89,19 +94,23 @@ export const statements = {
     where number = ? and epoch = ? and status = 'error' and json_extract(last, '$.error') is not null`,
   find: `${selectState} where id = ?`,
   findNumber: `${selectState} where number = ?`,
+  // Suspect n of a process has `isolated` = -n once it has started; 1 in files of former versions.
+  lastSuspect: `select min(isolated) as last from executions
+    where status = 'running' and isolated < 2 and isolated <> 0 and crash_row is ${lastRow} and ${isAwake}`,
   // A crash counts again if the execution has made no row since the last one; see `Recovery`. It does not count for those
-  // that wait for their turn (`isolated` = 2), or for other executions (3 and more): no code of theirs has run.
+  // that wait for their turn (`isolated` = 2), or for other executions (more): no code of theirs has run.
   countCrashes: `update executions set crash_row = ${lastRow}, crashes = case
-      when crash_row is not ${lastRow} then 1 when isolated then ${maxCrashes} + 1 else min(crashes + 1, ${maxCrashes}) end
+      when crash_row is not ${lastRow} then 1 when isolated = ? then ${crashesOfCulprit}
+      when isolated then ${crashesBeside} else max(crashes, min(crashes + 1, ${maxCrashes})) end
     where status = 'running' and isolated < 2 and ${isAwake}`,
   endIsolation: "update executions set isolated = 0 where status = 'running' and isolated not in (0, 2)",
-  isolate: "update executions set isolated = 1 where number = ?",
+  isolate: "update executions set isolated = -? where number = ?",
   startWaiting: "update executions set isolated = 2 where number = ? and status = 'running'",
   endWaiting: "update executions set isolated = 0 where number = ? and isolated = 2",
   // An execution that was isolated is so again afterwards.
-  startAbsence:
-    "update executions set isolated = isolated + 3 where number = ? and status = 'running' and isolated < 2",
-  endAbsence: "update executions set isolated = isolated - 3 where number = ? and isolated >= 3",
+  startAbsence: `update executions set isolated = isolated + ${absence}
+    where number = ? and status = 'running' and isolated < 2`,
+  endAbsence: `update executions set isolated = isolated - ${absence} where number = ? and isolated > 2`,
   lastProcess: "select clean from process",
   startProcess: "insert or replace into process(id, clean) values(1, 0)",
   endProcess: "update process set clean = 1",

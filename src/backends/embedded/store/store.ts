@@ -274,7 +274,10 @@ export class Store {
   startProcess(): void {
     this.transaction(() => {
       const last = this.#statements.lastProcess.get() as { clean: number } | undefined;
-      if (last && !last.clean) this.#statements.countCrashes.run();
+      if (last && !last.clean) {
+        const suspect = this.#statements.lastSuspect.get() as { last: number | null };
+        this.#statements.countCrashes.run(suspect.last);
+      }
       this.#statements.endIsolation.run();
       this.#statements.startProcess.run();
     });
@@ -300,9 +303,9 @@ export class Store {
       await nextTurn();
     }
   }
-  /** Marks a suspect before it runs; see `Recovery`. */
-  isolate(number: number): void {
-    this.#statements.isolate.run(number);
+  /** Marks the nth suspect of this process before it runs; see `Recovery`. */
+  isolate(number: number, n: number): void {
+    this.#statements.isolate.run(n, number);
   }
   /** Marks an execution that waits for its turn. The next transition removes the mark as well. */
   startWaiting(number: number): void {

@@ -380,6 +380,7 @@ export class Drive implements LocalDrive, Admissible {
 
   #lend(): void {
     this.#isLent = true;
+    void this.#clearance?.then(({ pass }) => pass());
     this.#seat?.lend();
   }
   async #regain(): Promise<void> {

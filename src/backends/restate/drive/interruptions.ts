@@ -2,7 +2,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { handlerReadMs, type ServiceNames } from "../calls.ts";
 import type { RestateClient } from "../client/client.ts";
 import type { LocalDrive } from "./drives.ts";
-import { maxCrashes, type CrashHandler } from "../register/register-crashes.ts";
+import { crashesBeside, maxCrashes, type CrashHandler } from "../register/register-crashes.ts";
 import type { CrashInput, RescueInput } from "../register/register-state.ts";
 import type { RowPage } from "./rows.ts";
 import { Suspects, type Clearance } from "./suspects.ts";
@@ -17,7 +17,8 @@ const maxReports = 60;
  * The drives of this replica that were interrupted, here or on another replica.
  *
  * N1. A crash is an interruption that no living process has reported. The register counts them by row.
- * N2. That a suspect runs is durable before its code runs. If its process dies before its next row, it is suspended.
+ * N2. That a suspect runs is durable before its code runs, and so is that others run beside it. If its process dies before
+ *     its next row, it is suspended, unless another one was started later. Then it runs alone to its next row.
  * N3. A rescue is sent to the register, and is completed by Restate. Until it is sent, Restate repeats the drive, here or
  *     elsewhere, which sends it again.
  */
@@ -25,6 +26,8 @@ export class Interruptions {
   readonly #client: RestateClient;
   readonly #names: ServiceNames;
   readonly #suspects = new Suspects();
+  /** The suspects that have started, and have not made a row. */
+  readonly #started = new Set<LocalDrive>();
   /** The drives for which a rescue was sent a moment ago. */
   readonly #sent = new Set<string>();
 
@@ -38,15 +41,22 @@ export class Interruptions {
     const { id } = drive.execution;
     const count = await this.#count(drive, "interrupted", () => !drive.isReleased);
     if (count === undefined) return refusal;
-    if (count > maxCrashes) {
+    if (count > crashesBeside) {
       this.rescue({ gone: drive.invocation, cause: "crashes" }, id);
       return refusal;
     }
-    if (count < maxCrashes) return { mayRun: true, end() {} };
-    const end = await this.#suspects.enter();
+    if (count < maxCrashes) return { mayRun: true, pass() {}, end() {} };
+    const pass = await this.#suspects.enter(count === crashesBeside);
+    const end = (): void => {
+      this.#started.delete(drive);
+      pass();
+    };
+    const isBeside = (one: LocalDrive) => (): boolean => this.#started.has(one) && !one.isReleased;
+    await Promise.all([...this.#started].map((one) => this.#count(one, "beside", isBeside(one))));
+    this.#started.add(drive);
     const isMarked = await this.#count(drive, "isolated", () => !drive.isReleased);
     if (isMarked === undefined) end();
-    return { mayRun: isMarked !== undefined, end };
+    return { mayRun: isMarked !== undefined, pass, end };
   }
 
   /** Reports that a drive was cut off from a process that lives. Resolves when Restate has the report. */
@@ -100,6 +110,6 @@ export class Interruptions {
   }
 }
 
-const refusal: Clearance = { mayRun: false, end() {} };
+const refusal: Clearance = { mayRun: false, pass() {}, end() {} };
 /** Restate's code for a handler whose calls are not those of its journal. */
 const journalMismatch = "RT0016";

@@ -3,28 +3,40 @@ import type { Crashes, CrashInput, RegisterStatus } from "./register-state.ts";
 
 /** The crashes in a row, without a new row between them, after which an execution is a suspect. The next one suspends it. */
 export const maxCrashes = 2;
+/** The crash count of a suspect that ran beside one started later. It runs alone to its next row. */
+export const crashesBeside: number = maxCrashes + 1;
 
 /** Resolves to the number of crashes; null when there is no register. */
 type CountCrashes = (context: ObjectContext, input: CrashInput) => Promise<number | null>;
 
-export type CrashHandler = "interrupted" | "isolated" | "released" | "absent" | "present";
+export type CrashHandler = "interrupted" | "isolated" | "beside" | "released" | "absent" | "present";
 
 /** The handlers that count the crashes by which an execution was interrupted without a new row between them. */
 export const crashHandlers: Record<CrashHandler, CountCrashes> = {
   /** The drive runs again after an interruption. Resolves to the number of crashes. */
   interrupted: (context, input) =>
-    change(context, input, ({ count, isIsolated, isAbsent }) => {
+    change(context, input, ({ count, isIsolated, isBeside, isAbsent }) => {
       if (isAbsent) return { count, isIsolated: false }; // none of its code has run
+      if (isIsolated) return { count: crashesBeside + 1, isIsolated: false };
       // Beside others, it is not known which of them ended the process.
-      return { count: isIsolated ? maxCrashes + 1 : Math.min(count + 1, maxCrashes), isIsolated: false };
+      const next = isBeside ? crashesBeside : Math.max(count, Math.min(count + 1, maxCrashes));
+      return { count: next, isIsolated: false };
     }),
 
-  /** The code of a suspect is about to run, with no other suspect beside it. */
+  /** The code of a suspect is about to run. It is the last one that its replica has started. */
   isolated: (context, input) => change(context, input, ({ count }) => ({ count, isIsolated: true })),
+
+  /** The replica is about to start another suspect beside this one. */
+  beside: (context, input) =>
+    change(context, input, ({ count, isAbsent }) => {
+      return { count, isIsolated: false, isBeside: count >= maxCrashes ? true : undefined, isAbsent };
+    }),
 
   /** A living process was cut off from the drive: the next interruption is not a crash. */
   released: (context, input) =>
-    change(context, input, ({ count }) => ({ count: Math.max(count - 1, -1), isIsolated: false })),
+    change(context, input, ({ count }) => {
+      return { count: count > maxCrashes ? count : Math.max(count - 1, -1), isIsolated: false };
+    }),
 
   /** All code of the drive waits for other executions. */
   absent: (context, input) => change(context, input, (crashes) => ({ ...crashes, isAbsent: true })),

@@ -56,8 +56,10 @@ export interface Watchers {
 export interface Crashes {
   readonly row: number;
   readonly count: number;
-  /** It ran with no other suspect beside it when the last one happened. */
+  /** It runs, and is the last suspect that its replica has started. */
   readonly isIsolated: boolean;
+  /** It runs beside a suspect that was started later. */
+  readonly isBeside?: true | undefined;
   /** All its code waits for other executions: an interruption is not counted. */
   readonly isAbsent?: true | undefined;
 }
