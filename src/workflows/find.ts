@@ -1,7 +1,6 @@
 import { admit, type ActionRequest, type Authorized } from "../core/authorizer.ts";
-import type { Identity } from "../core/caller.ts";
 import { cut } from "../core/cut.ts";
-import { notFound } from "../core/error.ts";
+import { notFound, ServeError } from "../core/error.ts";
 import type { JsonSchema } from "../core/json-schema.ts";
 import type { Engine, ListFilter } from "../engine/backend.ts";
 import type { ExecutionState } from "../engine/execution.ts";
@@ -62,10 +61,10 @@ export async function findExecution(engine: Engine, request: ExecutionRequest): 
 export async function listExecutions(
   engine: Engine,
   request: WorkflowRequest,
-  filter: Omit<ListFilter, "workflowId" | "userId">,
+  filter: Omit<ListFilter, "workflowId">,
 ): Promise<ReadablePage> {
   const { params, snapshot } = request;
-  const visible = toVisible(request.identity);
+  const visible = toVisible(request, filter.userId);
   const page = await list(filter);
   const isKnown = page.states.length > 0 || page.next !== undefined || snapshot.workflows.has(params.id);
   if (!isKnown && (await list({ limit: 1 })).states.length === 0) findWorkflow(snapshot, params.id);
@@ -76,8 +75,13 @@ export async function listExecutions(
   }
 }
 
-/** The executions of a workflow that the caller may list where no `authorize` decides. */
-function toVisible({ ownership, caller }: Identity): Visible {
-  if (!ownership) return { userId: undefined };
+/**
+ * Returns the executions of a workflow that the caller may list where no `authorize` decides. Throws a 403 if there is
+ * `ownership`, no `authorize`, and the filter names another user.
+ */
+function toVisible({ identity, snapshot }: ActionRequest, userId: string | undefined): Visible {
+  const { ownership, caller } = identity;
+  if (!ownership) return { userId };
+  if (userId !== undefined && userId !== caller?.userId && !snapshot.authorizer) throw new ServeError(403, "Forbidden");
   return caller?.userId === undefined ? undefined : { userId: caller.userId };
 }

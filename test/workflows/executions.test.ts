@@ -92,6 +92,22 @@ describeInProcess("GET /executions", { workflows }, (server) => {
     expect(idsOf(await server.get(`/executions?${query}`))).toEqual(expected.map((end) => `${prefix}-${end}`));
   });
 
+  it.each([
+    ["status=suspended,completed", ["person", "completed"]],
+    ["kind=person", ["person"]],
+    ["cancelled=true", ["cancelled"]],
+    ["cancelled=false", ["person", "completed"]],
+    ["userId=ann", ["person", "completed"]],
+    ["id=all-c", ["cancelled", "completed"]],
+    ["until=2000-01-01", []],
+    ["since=2000-01-01&limit=1", ["cancelled"]],
+  ])("lists only the executions of a workflow that match %s", async (query, expected) => {
+    const answer = await server.get(`/workflows/alpha/executions?${query}`);
+    expect(idsOf(answer)).toEqual(expected.map((end) => `${prefix}-${end}`));
+    const all = await server.get(`/executions?include=values&workflowId=alpha&${query}`);
+    expect(answer.body.data).toEqual(all.body.data);
+  });
+
   it("finds executions by the beginning of their id", async () => {
     expect(idsOf(await server.get(`/executions?id=${prefix}-p`))).toEqual([`${prefix}-person`]);
     expect(idsOf(await server.get(`/executions?id=${prefix}-&workflowId=alpha`))).toHaveLength(3);
@@ -109,8 +125,11 @@ describeInProcess("GET /executions", { workflows }, (server) => {
     ["limit=201", "limit: expected 1 to 200"],
     ["cursor=x", "cursor: expected the nextCursor of a previous response"],
   ])("refuses the query %s of an execution list", async (query, problem) => {
-    const { status, body } = await server.get(`/executions?${query}`);
-    expect([status, body.error]).toEqual([400, `Invalid query: ${problem}`]);
+    const paths = ["/executions", ...(query.startsWith("include") ? [] : ["/workflows/alpha/executions"])];
+    for (const path of paths) {
+      const { status, body } = await server.get(`${path}?${query}`);
+      expect([path, status, body.error]).toEqual([path, 400, `Invalid query: ${problem}`]);
+    }
   });
 });
 
@@ -174,14 +193,16 @@ for (const ownership of [true, false])
       });
 
       it("lists the executions of another user only without ownership, if the caller names that user", async () => {
-        for (const path of ["/executions", "/executions/stream"]) {
+        for (const path of ["/executions", "/executions/stream", "/workflows/alpha/executions"]) {
           const init: RequestInit = as("ben");
           const response = await server.send(`${path}?userId=ann`, init);
           expect(response.status).toBe(ownership ? 403 : 200);
           if (ownership) expect(await response.json()).toEqual({ success: false, error: "Forbidden" });
           else await response.body!.cancel();
         }
-        if (!ownership) expect(idsOf(await server.get("/executions?userId=ann", as("ben")))).toEqual([`${prefix}-ann`]);
+        if (ownership) return;
+        for (const path of ["/executions", "/workflows/alpha/executions"])
+          expect(idsOf(await server.get(`${path}?userId=ann`, as("ben")))).toEqual([`${prefix}-ann`]);
       });
 
       it("never streams the executions of another user", async () => {

@@ -7,32 +7,34 @@ import { comment, EventStream } from "../../http/sse.ts";
 import { Time } from "../../http/time.ts";
 import { wholeNumber } from "../../http/whole-number.ts";
 import type { ActionRequest } from "../../core/authorizer.ts";
+import type { ListFilter } from "../../engine/backend.ts";
 import type { ExecutionState } from "../../engine/execution.ts";
 import { mayResume } from "../access.ts";
 import { followExecutions, listAllExecutions } from "../all-executions.ts";
-import type { Workflows } from "../find.ts";
-import { toItemView, type ItemView } from "../results.ts";
-import { ChangeShape, ItemShape } from "../shapes.ts";
+import { listExecutions, type Workflows } from "../find.ts";
+import { toItemView, toStateView, type ItemView } from "../results.ts";
+import { ChangeShape, ItemShape, StateShape } from "../shapes.ts";
 import { fromCursor, toCursor } from "./cursor.ts";
-import { cannotRead } from "./errors.ts";
+import { cannotRead, unknownWorkflow } from "./errors.ts";
 import type { WorkflowRoutesOptions } from "./options.ts";
 
 const Owned = { workflowId: v.optional(v.string()), userId: v.optional(v.string()) };
-const ListQuery = v.object({
-  ...Owned,
+const Filters = {
+  userId: Owned.userId,
   status: v.optional(commaList(executionStatuses)),
   kind: v.optional(commaList(suspensionKinds)),
   id: v.optional(v.pipe(v.string(), v.regex(/^[\w.:-]{1,160}$/, "expected the beginning of an id"))),
   cancelled: v.optional(v.picklist(["true", "false"], "expected true or false")),
   since: v.optional(Time),
   until: v.optional(Time),
-  include: v.optional(commaList(["values", "access"])),
   limit: v.optional(wholeNumber(1, 200, "expected 1 to 200")),
   cursor: v.optional(v.string()),
-});
+};
+const WorkflowListQuery = v.object(Filters);
+const ListQuery = v.object({ ...Owned, ...Filters, include: v.optional(commaList(["values", "access"])) });
 const foreignUser = { 403: "The caller may see only their own executions" };
 
-/** The routes about the executions of all workflows. */
+/** The routes about lists of executions. */
 export function executionsRoutes({ engine, showErrors }: WorkflowRoutesOptions): readonly Route<Workflows>[] {
   return [
     defineRoute({
@@ -48,18 +50,29 @@ export function executionsRoutes({ engine, showErrors }: WorkflowRoutesOptions):
       responses: { 200: v.object({ items: v.array(ItemShape), nextCursor: v.nullable(v.string()) }) },
       errors: { ...foreignUser, ...cannotRead },
       async handle({ query, ...request }) {
-        const { id: idPrefix, cancelled, include, cursor, limit = 50, ...filter } = query;
-        const page = await listAllExecutions(engine, request, {
-          ...filter,
-          idPrefix,
-          isCancelled: cancelled === undefined ? undefined : cancelled === "true",
-          limit,
-          before: cursor === undefined ? undefined : fromCursor(cursor),
-        });
+        const { include, ...filters } = query;
+        const page = await listAllExecutions(engine, request, toFilter(filters));
         const hasValues = include?.includes("values") ?? false;
         const items = page.states.map((state) => toItemView(state, showErrors, hasValues));
         if (include?.includes("access")) await addAccess(request, page.states, items);
         return { items, nextCursor: page.next ? toCursor(page.next) : null };
+      },
+    }),
+    defineRoute({
+      method: "GET",
+      path: "/workflows/:id/executions",
+      summary: "List the executions of a workflow, newest first",
+      description:
+        "The filters are those of `GET /executions`. `cursor` is the `nextCursor` of the page before, with the same filters. Large values are left out: see the state of an execution.",
+      access: "protected",
+      action: "execution.read",
+      query: WorkflowListQuery,
+      responses: { 200: v.object({ items: v.array(StateShape), nextCursor: v.nullable(v.string()) }) },
+      errors: { ...foreignUser, ...unknownWorkflow, ...cannotRead },
+      async handle({ query, ...request }) {
+        const page = await listExecutions(engine, request, toFilter(query));
+        const nextCursor = page.next ? toCursor(page.next) : null;
+        return { items: page.states.map((state) => toStateView(state, showErrors)), nextCursor };
       },
     }),
     defineRoute({
@@ -88,6 +101,12 @@ export function executionsRoutes({ engine, showErrors }: WorkflowRoutesOptions):
       },
     }),
   ];
+}
+
+function toFilter(query: v.InferOutput<typeof WorkflowListQuery>): ListFilter {
+  const { id: idPrefix, cancelled, cursor, limit = 50, ...filter } = query;
+  const isCancelled = cancelled === undefined ? undefined : cancelled === "true";
+  return { ...filter, idPrefix, isCancelled, limit, before: cursor === undefined ? undefined : fromCursor(cursor) };
 }
 
 /** Adds to each suspended execution whether the caller may resume it. */

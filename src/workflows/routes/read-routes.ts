@@ -4,20 +4,14 @@ import { defineRoute, events, nothing, type Route } from "../../http/route.ts";
 import { EventStream } from "../../http/sse.ts";
 import { wholeNumber } from "../../http/whole-number.ts";
 import { mayInspect } from "../access.ts";
-import { findExecution, listExecutions, type Workflows } from "../find.ts";
+import { findExecution, type Workflows } from "../find.ts";
 import { toStateView } from "../results.ts";
-import { EventShape, StateShape, Status } from "../shapes.ts";
-import { fromCursor, toCursor } from "./cursor.ts";
-import { cannotRead, unknownExecution, unknownWorkflow } from "./errors.ts";
+import { EventShape, StateShape } from "../shapes.ts";
+import { cannotRead, unknownExecution } from "./errors.ts";
 import { follow } from "./follow.ts";
 import type { WorkflowRoutesOptions } from "./options.ts";
 import { idHeader } from "./replies.ts";
 
-const ListQuery = v.object({
-  status: v.optional(Status),
-  limit: v.optional(wholeNumber(1, 200, "expected 1 to 200")),
-  cursor: v.optional(v.string()),
-});
 const seqRule = "expected the seq of an event";
 const Seq = wholeNumber(0, 999_999_999_999_999, seqRule);
 /** The `id:` of an event, or of the result event: `<seq>.end`. */
@@ -27,7 +21,7 @@ const AttachQuery = v.object({
   until: v.optional(v.picklist(["end"], "expected end")),
 });
 
-/** The routes that show executions. */
+/** The routes that show one execution. */
 export function readRoutes(options: WorkflowRoutesOptions): readonly Route<Workflows>[] {
   const { engine, showErrors } = options;
   return [
@@ -47,26 +41,6 @@ export function readRoutes(options: WorkflowRoutesOptions): readonly Route<Workf
         const isInspector = found.retriedBy !== undefined && (await mayInspect(head, found, showErrors));
         const view = toStateView(found, showErrors, isInspector);
         return new Reply(view, { headers: idHeader(view.executionId) });
-      },
-    }),
-    defineRoute({
-      method: "GET",
-      path: "/workflows/:id/executions",
-      summary: "List the executions of a workflow, newest first",
-      description:
-        "`cursor` is the `nextCursor` of the page before. Large values are left out: see the state of an execution.",
-      access: "protected",
-      action: "execution.read",
-      query: ListQuery,
-      responses: { 200: v.object({ items: v.array(StateShape), nextCursor: v.nullable(v.string()) }) },
-      errors: { ...unknownWorkflow, ...cannotRead },
-      async handle({ query, ...request }) {
-        const limit = query.limit ?? 50;
-        const before = query.cursor === undefined ? undefined : fromCursor(query.cursor);
-        const filter = { status: query.status && [query.status], limit, before };
-        const page = await listExecutions(engine, request, filter);
-        const nextCursor = page.next ? toCursor(page.next) : null;
-        return { items: page.states.map((state) => toStateView(state, showErrors)), nextCursor };
       },
     }),
     defineRoute({
