@@ -58,6 +58,8 @@ export interface ParkedBranch<V = JsonText | undefined> extends Position {
   /** The journal key of what ends the wait by itself. Executions that were suspended by an older version have none. */
   readonly key?: string | undefined;
   readonly reason: string;
+  /** The time at which the wait began. Executions that were suspended by an older version have none. */
+  readonly at?: number | undefined;
   readonly data?: V | undefined;
   /** The time at which the wait ends by itself. */
   readonly due?: Due | undefined;

@@ -28,7 +28,6 @@ export function kindOf(last: Transition | undefined): SuspensionKind | undefined
 
 /** A suspension as events and `state` show it. */
 export interface Suspension extends PendingView {
-  readonly suspendedAt: string;
   /** Every branch that waits, when there are several; at most 100. */
   readonly pending?: PendingView[];
   /** The number of branches that wait, if they are more than `pending` shows. */
@@ -36,6 +35,8 @@ export interface Suspension extends PendingView {
 }
 /** A branch that waits, as clients see it. */
 interface PendingView extends Position {
+  /** The time at which the wait began. */
+  readonly suspendedAt: string;
   readonly reason: string;
   readonly kind: SuspensionKind;
   readonly data?: unknown;
@@ -52,9 +53,10 @@ export function toSuspension(last: Suspended): Suspension {
   const { at, reason, pending, pendingCount, position } = last;
   const [first] = pending;
   return {
-    suspendedAt: toIso(at),
-    ...(first ? toPending(first) : { reason, ...(position ?? noPosition), kind: kindsOf(last)[0]! }),
-    ...(pending.length > 1 && { pending: pending.map(toPending) }),
+    ...(first
+      ? toPending(first, at)
+      : { suspendedAt: toIso(at), reason, ...(position ?? noPosition), kind: kindsOf(last)[0]! }),
+    ...(pending.length > 1 && { pending: pending.map((one) => toPending(one, at)) }),
     ...(pendingCount !== undefined && { pendingCount }),
   };
 }
@@ -62,8 +64,11 @@ export function toSuspension(last: Suspended): Suspension {
 /** The position of a suspension from outside while none is known. */
 const noPosition: Position = { stepIndex: 0, stepId: "" };
 
-function toPending({ stepIndex, stepId, reason, kind = "person", data, due, event }: ParkedBranch): PendingView {
+/** `suspendedAt` is the time of the suspension. */
+function toPending(branch: ParkedBranch, suspendedAt: number): PendingView {
+  const { stepIndex, stepId, reason, kind = "person", at = suspendedAt, data, due, event } = branch;
   return {
+    suspendedAt: toIso(at),
     reason,
     stepIndex,
     stepId,

@@ -58,12 +58,14 @@ const Pending = {
   key: v.optional(v.string()),
 };
 const All = {
-  pending: v.optional(v.array(v.pipe(v.object({ ...Position, ...Pending }), v.title("PendingBranch")))),
+  pending: v.optional(
+    v.array(v.pipe(v.object({ suspendedAt: Time, ...Position, ...Pending }), v.title("PendingBranch"))),
+  ),
   pendingCount: v.optional(Count),
 };
 const SuspensionShape = v.pipe(v.object({ suspendedAt: Time, ...Pending, ...Position, ...All }), v.title("Suspension"));
 const optionalKind = v.optional(Pending.kind);
-/** A suspension in an event. Those of the first release have no kinds. */
+/** A suspension in an event. Those of former versions have no kinds, and branches without `suspendedAt`. */
 const EventSuspension = v.pipe(
   v.object({
     suspendedAt: Time,
@@ -72,7 +74,12 @@ const EventSuspension = v.pipe(
     ...All,
     kind: optionalKind,
     pending: v.optional(
-      v.array(v.pipe(v.object({ ...Position, ...Pending, kind: optionalKind }), v.title("EventBranch"))),
+      v.array(
+        v.pipe(
+          v.object({ suspendedAt: v.optional(Time), ...Position, ...Pending, kind: optionalKind }),
+          v.title("EventBranch"),
+        ),
+      ),
     ),
   }),
   v.title("EventSuspension"),

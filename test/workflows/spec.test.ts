@@ -2,6 +2,7 @@ import { expect, it } from "vitest";
 import { replicaCount } from "../harness/backends.ts";
 import { hasDifference } from "../harness/differences.ts";
 import { describeInProcess, describeServer, type TestServer } from "../harness/server.ts";
+import { eventually } from "../harness/waiting.ts";
 import { gates, timesRan, workflows } from "./fixtures.ts";
 
 const time = expect.stringMatching(/^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/);
@@ -351,6 +352,21 @@ describeInProcess("suspension inside branches", { workflows }, (server) => {
     const done = await server.post(path("two", id, "resume"), { resumeData: "L" });
     expect(done.body.data).toMatchObject({ status: "completed", result: ["L", "R", { keep: 1 }] });
     expect([timesRan(id, "left"), timesRan(id, "right")]).toEqual([2, 2]);
+  });
+
+  it("keeps the `suspendedAt` of a branch when another one is resumed", async () => {
+    const id = freshId();
+    const { pending } = (await begin(server, "two", { keep: 1 }, id)).body.data.suspension;
+    const { suspendedAt } = pending[1];
+    await eventually(() => expect(Date.now()).toBeGreaterThan(Date.parse(suspendedAt)));
+    await server.post(path("two", id, "resume"), { resumeData: "L" });
+    const shown = { stepId: "right", suspendedAt };
+    expect((await server.get(path("two", id, "state"))).body.data.suspension).toMatchObject(shown);
+    const { items } = (await server.get(path("two", id, "steps?path=right"))).body.data;
+    expect(items[0].suspension).toMatchObject({ suspendedAt });
+    const { events } = await server.get(path("two", id, "stream"));
+    const suspensions = events.filter(({ type }) => type === "workflow-suspended").map((event) => event["suspension"]);
+    expect(suspensions).toMatchObject([{ pending: [{}, shown] }, shown]);
   });
 });
 

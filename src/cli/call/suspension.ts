@@ -19,10 +19,10 @@ export interface PendingStep extends Wait {
 
 /** Returns the first step that waits. */
 export function toPendingStep(suspension: unknown): PendingStep {
-  const { pending, pendingCount, suspendedAt, ...first } = toObject(suspension);
-  const all = Array.isArray(pending) ? pending : [];
+  const { pendingCount } = toObject(suspension);
+  const all = toBranches(suspension);
   const count = typeof pendingCount === "number" ? pendingCount : all.length;
-  const { stepId, reason, data, kind, wakeAt, deadline, event, key } = toObject(all[0] ?? first);
+  const { stepId, reason, data, kind, wakeAt, deadline, event, key, suspendedAt } = all[0]!;
   return {
     kind,
     wakeAt,
@@ -35,6 +35,12 @@ export function toPendingStep(suspension: unknown): PendingStep {
     suspendedAt: String(suspendedAt ?? ""),
     others: Math.max(count - 1, 0),
   };
+}
+
+/** Every branch that waits, the first one first. */
+function toBranches(suspension: unknown): readonly Record<string, unknown>[] {
+  const { pending, ...first } = toObject(suspension);
+  return Array.isArray(pending) && pending.length > 0 ? pending.map(toObject) : [first];
 }
 
 /**
@@ -104,7 +110,9 @@ export async function resume(
   }
 }
 
-function hasMoved(state: unknown, { suspendedAt }: PendingStep): boolean {
-  const { status, suspension } = (state ?? {}) as { status?: unknown; suspension?: { suspendedAt?: unknown } };
-  return status !== "suspended" || suspension?.suspendedAt !== suspendedAt;
+function hasMoved(state: unknown, pending: PendingStep): boolean {
+  const { status, suspension } = toObject(state);
+  const isSame = (one: Record<string, unknown>): boolean =>
+    one["stepId"] === pending.stepId && one["suspendedAt"] === pending.suspendedAt;
+  return status !== "suspended" || !toBranches(suspension).some(isSame);
 }

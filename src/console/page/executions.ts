@@ -8,6 +8,7 @@ export interface Page<T> {
 }
 /** A branch of an execution that waits. */
 export interface PendingBranch {
+  readonly suspendedAt: string;
   readonly stepId: string;
   readonly reason: string;
   readonly data?: unknown;
@@ -18,7 +19,6 @@ export interface PendingBranch {
   readonly key?: string;
 }
 interface Suspension extends PendingBranch {
-  readonly suspendedAt: string;
   /** The branches, if there are several: at most 100. */
   readonly pending?: readonly PendingBranch[];
   /** The number of branches, if there are more. */

@@ -23,7 +23,7 @@ export interface StepView {
   readonly attempts: readonly StepAttempt[];
   readonly input?: unknown;
   readonly output?: unknown;
-  readonly suspension?: Omit<PendingBranch, "stepId"> & { readonly suspendedAt: string };
+  readonly suspension?: Omit<PendingBranch, "stepId">;
   readonly nextAttemptAt?: string;
   /** The number of iterations of a loop, of all and by status. */
   readonly count?: { readonly total: number } & { readonly [S in StepStatus]?: number };

@@ -121,7 +121,7 @@ function toEntries(execution: ListedExecution): WaitingEntry[] {
   return toBranches(execution)
     .filter(({ kind }) => kind === "person")
     .map((branch) => ({ key: toKey(execution, branch), execution, branch, isGone: false }))
-    .filter(({ key }) => answered.get(key) !== execution.suspension?.suspendedAt);
+    .filter(({ key, branch }) => answered.get(key) !== branch.suspendedAt);
 }
 
 /** Keeps the order of the entries that are shown: nothing moves under the pointer. Newer ones follow, older ones precede. */
@@ -144,7 +144,7 @@ function merge(
   return [...older, ...kept, ...added.slice(older.length)];
 }
 
-const since = ({ execution }: WaitingEntry): string => execution.suspension?.suspendedAt ?? "";
+const since = ({ branch }: WaitingEntry): string => branch.suspendedAt;
 
 async function readApprovals(): Promise<void> {
   const userId = actingUser();
@@ -179,9 +179,9 @@ export function dismiss(key: string): void {
   waitingApprovals.value = waitingApprovals.value?.filter(({ approvalId }) => approvalId !== key);
 }
 /** Removes an entry that was answered from this page. */
-export function removeAnswered({ key, execution }: WaitingEntry): void {
+export function removeAnswered({ key, branch }: WaitingEntry): void {
   if (answered.size > 1_000) answered.clear();
-  answered.set(key, execution.suspension?.suspendedAt ?? "");
+  answered.set(key, branch.suspendedAt);
   dismiss(key);
 }
 export function removeDecided(approvalId: string): void {

@@ -268,6 +268,7 @@ export class Interpreter {
       kind,
       key: toWakeKey(stableKey, this.#count(`~${stableKey}`)),
       reason: event ? `Waiting for event ${event.name}` : `Sleeping until ${toIso(due!.at)}`,
+      at: this.#clock,
       due,
       event: event && { step, ...event },
       inlineMs,
@@ -312,7 +313,7 @@ export class Interpreter {
         attempt = 1;
       } else if ("suspended" in result) {
         const wakeKey = toWakeKey(stableKey, this.#count(`~${stableKey}`));
-        const branch: ParkedBranch<Value> = { ...position, key: wakeKey, ...result.suspended };
+        const branch: ParkedBranch<Value> = { ...position, key: wakeKey, at: result.at, ...result.suspended };
         resumed = (yield { type: "park", branch }) as ResumeInput; // as Fibers sends it
         attempt = 1;
       } else if (!("error" in result)) {

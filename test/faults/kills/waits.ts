@@ -27,7 +27,8 @@ export function toExpectedWait(asked: Asked, executionId: string, found: any): u
   );
   if (!group) return { pending: groups };
   const expected = group.map((stepId, index) => {
-    const place = { stepIndex: places[stepId], stepId };
+    const { suspendedAt } = pending[index];
+    const place = { suspendedAt, stepIndex: places[stepId], stepId };
     if (stepId === "letter" || stepId === "second")
       return {
         ...place,
@@ -36,10 +37,10 @@ export function toExpectedWait(asked: Asked, executionId: string, found: any): u
         event: letterName,
         key: executionId,
       };
-    const wakeAt = toTime(pending[index].wakeAt, found.suspendedAt, sleepMs);
+    const wakeAt = toTime(pending[index].wakeAt, suspendedAt, sleepMs);
     return { ...place, kind: "timer", reason: `Sleeping until ${wakeAt}`, wakeAt };
   });
-  return { suspendedAt: found.suspendedAt, ...expected[0], ...(expected.length > 1 && { pending: expected }) };
+  return { ...expected[0], ...(expected.length > 1 && { pending: expected }) };
 }
 
 function toExpectedReply({ n, settings }: Asked, { suspendedAt, deadline }: any): unknown {

@@ -116,11 +116,12 @@ export class ExecutionList {
   ): Pick<Transition & { to: "suspended" }, "pending" | "position" | "kinds" | "pendingCount"> {
     const share = Math.floor(maxListedBytes / Math.max(1, branches));
     const found = this.#statements.longPending.all(number, share) as unknown as LongBranch[];
-    const pending = found.map(({ stepIndex, stepId, reason, data, bytes, kind, due, event }): ParkedBranch => {
+    const pending = found.map(({ stepIndex, stepId, reason, at, data, bytes, kind, due, event }): ParkedBranch => {
       return {
         stepIndex,
         stepId,
         reason,
+        ...(at !== null && { at }),
         ...(kind !== null && { kind }),
         ...(bytes !== null && { data: toListed(data, bytes) }),
         ...(due !== null && { due: JSON.parse(due) }),
@@ -186,6 +187,7 @@ interface LongBranch {
   stepIndex: number;
   stepId: string;
   reason: string;
+  at: number | null;
   data: string | null;
   bytes: number | null;
   kind: "person" | "timer" | "event" | null;
@@ -220,7 +222,7 @@ const statements = {
     from (select last, ${field("reason")} as reason, ${field("result")} as result, ${field("error.message")} as message,
       ${field("cancellation.reason")} as cancellation from executions where number = ?)`,
   longPending: `select json_extract(value, '$.stepIndex') as stepIndex, json_extract(value, '$.stepId') as stepId,
-      ${start("reason", "?2")} as reason, octet_length(data) as bytes, ${short("data", "?2")} as data,
+      ${start("reason", "?2")} as reason, json_extract(value, '$.at') as at, octet_length(data) as bytes, ${short("data", "?2")} as data,
       json_extract(value, '$.kind') as kind, json_extract(value, '$.due') as due, json_extract(value, '$.event') as event
     from (select value, json_extract(value, '$.reason') as reason, json_extract(value, '$.data') as data
       from executions, json_each(last, '$.pending') where number = ?1)`,

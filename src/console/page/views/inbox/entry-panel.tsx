@@ -26,7 +26,7 @@ export class EntryPanel extends Component<EntryProps> {
 
 function Panel({ entry, isFirst }: EntryProps) {
   const { key, execution, branch, isGone } = entry;
-  const { workflowId, executionId, suspension } = execution;
+  const { workflowId, executionId } = execution;
   const id = useId();
   const link = runLink(workflowId, executionId);
   const [form, setForm] = useState<"closed" | "open" | "asked">("closed");
@@ -52,11 +52,9 @@ function Panel({ entry, isFirst }: EntryProps) {
             <Text value={executionId} />
           </a>
         </li>
-        {suspension && (
-          <li>
-            since <Time at={suspension.suspendedAt} />
-          </li>
-        )}
+        <li>
+          since <Time at={branch.suspendedAt} />
+        </li>
       </ul>
       {isGone && (
         <Gone entryKey={key}>

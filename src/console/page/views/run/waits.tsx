@@ -40,22 +40,21 @@ export function Waits({ state, store, onChanged }: WaitsProps) {
 
 /** Keeps the branches of the last suspension while the run is running, except those that have continued. */
 function useBranches(state: ExecutionState, store: StepStore) {
-  const last = useRef<{ readonly since: string; readonly branches: readonly PendingBranch[] }>(undefined);
-  /** The steps that were answered here, with the suspension that was answered: a state that was read before has them. */
+  const last = useRef<readonly PendingBranch[]>([]);
+  /** The steps that were answered here, with the time at which the wait began: a state that was read before has them. */
   const [answered, setAnswered] = useState<ReadonlyMap<string, string>>(new Map());
   const { suspension, status } = state;
-  if (suspension) last.current = { since: suspension.suspendedAt, branches: toBranches(state) };
-  const { since = "", branches = [] } = last.current ?? {};
-  const doesWait = ({ stepId }: PendingBranch): boolean => {
-    if (answered.get(stepId) === since) return false;
+  if (suspension) last.current = toBranches(state);
+  const doesWait = ({ stepId, suspendedAt }: PendingBranch): boolean => {
+    if (answered.get(stepId) === suspendedAt) return false;
     const step = status === "running" ? store.find(stepId) : undefined; // an item of a loop may not be read
     return !step || step.suspension !== undefined;
   };
   return {
-    branches: branches.filter(doesWait),
+    branches: last.current.filter(doesWait),
     /** The same for as long as the branch waits. A step that waits again has a new form. */
     toKey: ({ stepId }: PendingBranch): string => `${stepId} ${answered.get(stepId)}`,
-    answer: ({ stepId }: PendingBranch): void => setAnswered(new Map(answered).set(stepId, since)),
+    answer: ({ stepId, suspendedAt }: PendingBranch): void => setAnswered(new Map(answered).set(stepId, suspendedAt)),
   };
 }
 

@@ -230,7 +230,7 @@ export class Model {
       const isTimed = node.type === "andThen" && node.how === "asks in time";
       const due = isTimed ? { at: at + deadlineMs, isElapsed: true } : undefined;
       assert.deepEqual(asked, plain({ reason: `ask ${path}`, data: JSON.stringify({ ask: path }), due }), key);
-      Object.assign(entry, { state: "asks", asked });
+      Object.assign(entry, { state: "asks", asked, askedAt: at });
       return;
     }
     entry.state = "done";
@@ -242,13 +242,14 @@ export class Model {
       if (node.items !== "data") assert.equal(count, node.items, `the number of items of ${key}`);
       run.count = count;
     }
-    if (node.type === "andSleep") run.wait = { dueAt: this.now + Math.max(0, node.ms), key: undefined, isOver: false };
+    if (node.type === "andSleep")
+      run.wait = { at: this.now, dueAt: this.now + Math.max(0, node.ms), key: undefined, isOver: false };
     // The date is that of the moment at which its code ran.
     if (node.type === "andSleepUntil")
-      run.wait = { dueAt: Date.parse(JSON.parse(body!).date), key: undefined, isOver: false };
+      run.wait = { at: this.now, dueAt: Date.parse(JSON.parse(body!).date), key: undefined, isOver: false };
     if (node.type === "andWaitFor") {
       const dueAt = node.timeout === undefined ? undefined : this.now + Math.max(0, node.timeout);
-      run.wait = { dueAt, key: keyOf(node, path), isOver: false };
+      run.wait = { at: this.now, dueAt, key: keyOf(node, path), isOver: false };
     }
   }
 }

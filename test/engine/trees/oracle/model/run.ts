@@ -11,11 +11,14 @@ export interface Entry {
   /** The time of the failure that the attempt in flight follows on. */
   failedAt: number | undefined;
   /** What it asks for, as recorded. */
+  askedAt?: number | undefined;
   asked?: { readonly reason: string; readonly data?: string; readonly due?: { readonly at: number } } | undefined;
 }
 
 /** A wait for a time or an event. */
 interface Wait {
+  /** The time at which it began. */
+  readonly at: number;
   readonly dueAt: number | undefined;
   readonly key: string | undefined;
   isOver: boolean;

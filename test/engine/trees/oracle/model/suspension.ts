@@ -5,6 +5,7 @@ import { isInFlight, type Leaf } from "./run.ts";
 
 /** A branch that waits, as a suspension shows it. */
 interface PendingView {
+  readonly suspendedAt: string;
   readonly reason: string;
   readonly stepIndex: number;
   readonly stepId: string;
@@ -35,14 +36,13 @@ export function suspensionOf(model: Model): object | undefined {
   if (persons.length === 0 && timed.length > 0 && timed[0]!.dueAt! <= model.now + inlineSleepMs) return undefined;
   const shown = persons[0] ?? events[0] ?? timed[0]!;
   const pending = [shown, ...waits.filter((one) => one !== shown)].map(({ view }) => view);
-  const suspendedAt = new Date(model.now).toISOString();
-  return { suspendedAt, ...shown.view, ...(pending.length > 1 && { pending }) };
+  return { ...shown.view, ...(pending.length > 1 && { pending }) };
 }
 
 function toPending(leaf: Leaf): Pending {
   const { stepIndex, path: stepId } = leaf.run;
-  const place = { stepIndex, stepId };
   const iso = (time: number): string => new Date(time).toISOString();
+  const place = { suspendedAt: iso("entry" in leaf ? leaf.entry.askedAt! : leaf.wait.at), stepIndex, stepId };
   if ("entry" in leaf) {
     const { reason, data, due } = leaf.entry.asked!;
     const deadline = due && { deadline: iso(due.at) };
