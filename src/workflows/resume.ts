@@ -7,6 +7,7 @@ import { currentSpan } from "../core/trace.ts";
 import type { Engine } from "../engine/backend.ts";
 import type { WorkflowDefinition } from "../engine/definition.ts";
 import type { ExecutionState, Transition } from "../engine/execution.ts";
+import { readSteps } from "../engine/steps/read-steps.ts";
 import { isForPerson } from "../engine/walk/pending.ts";
 import { checkCode, toText, type Runnable } from "./executions.ts";
 import { findStep } from "./find-step.ts";
@@ -38,7 +39,7 @@ export async function resume(
   const now = (await engine.state(id)) ?? state;
   // Another branch has continued meanwhile. Whether this one still waits, the suspension does not tell if many do.
   const hidden = branch && now.epoch !== epoch && (await findHidden(engine, definition, now, branch.stepId));
-  if (!hidden || hidden.key !== branch.key) throw notSuspended(now);
+  if (!hidden || hidden.key !== branch.key) throw await notSuspended(engine, now);
   return resume(engine, runnable, now, { ...asked, stepId: branch.stepId }, by);
 }
 
@@ -51,20 +52,26 @@ export async function checkResume(
 ): Promise<{ readonly branch: WaitingBranch | undefined; readonly data: JsonText | undefined }> {
   const { execution, last } = state;
   const { definition } = runnable;
-  if (state.status !== "suspended" || last?.to !== "suspended") throw notSuspended(state);
+  if (state.status !== "suspended" || last?.to !== "suspended") throw await notSuspended(engine, state);
   await checkCode(engine, runnable, execution);
   const branch = await findBranch(engine, definition, state, asked.stepId);
   return { branch, data: await checkData(definition, last, branch, asked) };
 }
 
-/** The 404 of an execution that cannot be resumed now. One with several branches may be suspended again soon. */
-function notSuspended({ execution: { id }, status }: ExecutionState): ServeError {
-  return notFound(
-    status === "running"
-      ? `Execution ${id} is running: try again when it is suspended`
-      : `Execution ${id} is not suspended`,
-  );
+/** The 404 of an execution that cannot be resumed now. Of one that is running, it names the steps that wait. */
+async function notSuspended(engine: Engine, { execution, status }: ExecutionState): Promise<ServeError> {
+  const { id } = execution;
+  if (status !== "running") return notFound(`Execution ${id} is not suspended`);
+  const steps = await readSteps(engine, execution, { status: "suspended" });
+  const waiting = steps.filter(({ suspension }) => suspension?.kind === "person").map(({ node }) => node.path);
+  if (waiting.length === 0) return notFound(`Execution ${id} is running: no step waits for an answer`);
+  const more = waiting.length > mostNamed ? ` and ${waiting.length - mostNamed} more` : "";
+  const names = cut(waiting.slice(0, mostNamed).join(", ")) + more;
+  return notFound(`Execution ${id} is running: ${names} can be resumed when no other step is running`);
 }
+
+/** The max number of waiting steps that an error names. */
+const mostNamed = 5;
 
 /** Validates the data for the step that continues or runs again. */
 async function checkData(

@@ -80,10 +80,7 @@ class Lives {
   async #begin(executionId: string): Promise<void> {
     const headers = { "content-type": "application/json", prefer: "respond-async" };
     const body = JSON.stringify({ input: {}, options: { executionId } });
-    const response = await this.#server.fetch(
-      new Request("http://x/workflows/w/execute", { method: "POST", headers, body }),
-    );
-    expect(response.status).toBe(202);
+    await this.#server.fetch(new Request("http://x/workflows/w/execute", { method: "POST", headers, body }));
     this.#begun.add(executionId);
   }
 

@@ -47,12 +47,14 @@ class Life {
           return isOver();
         },
       } as unknown as LocalDrive;
-      void interruptions.clear(drive).then((clearance) => {
-        if (!clearance.mayRun || this.#isOver) return;
-        this.ran.push(id);
-        this.#ends.set(id, clearance);
-      });
+      void this.#run(id, interruptions.clear(drive));
     }
+  }
+  async #run(id: string, clearing: ReturnType<Interruptions["clear"]>): Promise<void> {
+    const clearance = await clearing;
+    if (!clearance.mayRun || this.#isOver) return;
+    this.ran.push(id);
+    this.#ends.set(id, clearance);
   }
   async wait(seconds: number): Promise<this> {
     await vi.advanceTimersByTimeAsync(1_000 * seconds);

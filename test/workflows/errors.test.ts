@@ -5,6 +5,7 @@ import { scriptedModel } from "agentserve/models";
 import { describe, expect, it } from "vitest";
 import * as v from "valibot";
 import { createGates } from "../harness/gates.ts";
+import { eventually } from "../harness/waiting.ts";
 import { describeServer, startServer, startTestServer, type TestServer } from "../harness/server.ts";
 
 const gates = createGates();
@@ -57,6 +58,13 @@ const workflows = [
   defineWorkflow({ id: "tapped" })
     .andTap({ id: "fails", execute: fail })
     .andThen({ id: "then", execute: () => "tapped" }),
+  defineWorkflow({ id: "half" }).andAll({
+    id: "all",
+    steps: [
+      andThen({ id: "legal", execute: ({ suspend }) => suspend("Legal?") }),
+      andThen({ id: "beside", execute: ({ executionId }) => gates.pass(executionId) }),
+    ],
+  }),
   defineWorkflow({ id: "gated" }).andThen({ id: "waits", execute: ({ executionId }) => gates.pass(executionId) }),
 ];
 let count = 0;
@@ -176,6 +184,19 @@ describeServer("a workflow whose step throws", { config: { workflows }, only: ["
     },
   );
 
+  it("names the steps that wait when a running execution is resumed", async () => {
+    const id = freshId();
+    const begun = begin(server, "half", "", id);
+    await gates.reached(id);
+    await eventually(async () => {
+      const answer = await server.post(pathOf("half", id, "resume"), { options: { stepId: "legal" } });
+      const error = `Execution ${id} is running: legal can be resumed when no other step is running`;
+      expect([answer.status, answer.body]).toEqual([404, { success: false, error, executionId: id }]);
+    });
+    gates.open(id);
+    expect((await begun).body.data.status).toBe("suspended");
+  });
+
   it("names the execution in every error about one that has begun", async () => {
     const [ended, waiting, running] = [freshId(), freshId(), freshId()];
     await begin(server, "fails", "402", ended);
@@ -186,7 +207,7 @@ describeServer("a workflow whose step throws", { config: { workflows }, only: ["
       [404, `Execution ${ended} is not suspended`, pathOf("fails", ended, "resume"), ended],
       [
         404,
-        `Execution ${running} is running: try again when it is suspended`,
+        `Execution ${running} is running: no step waits for an answer`,
         pathOf("gated", running, "resume"),
         running,
       ],
