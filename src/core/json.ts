@@ -17,9 +17,12 @@ export const isObject = (value: unknown): value is Record<string, unknown> =>
 /** Returns the value if it is an object, or else an empty object. */
 export const toObject = (value: unknown): Record<string, unknown> => (isObject(value) ? value : {});
 
+/** The error about a value that JSON would lose or change, or that is too large. */
+export class UnstorableError extends TypeError {}
+
 /**
- * Serializes a value to JSON. Returns undefined for undefined, and omits undefined properties. Throws for a value that
- * JSON would lose or change, and names its path: `result.when is a Date: use a string`.
+ * Serializes a value to JSON. Returns undefined for undefined, and omits undefined properties. Throws an
+ * `UnstorableError` for a value that JSON would lose or change, and names its path: `result.when is a Date: use a string`.
  */
 export function toJsonText(value: unknown, what: string, maxBytes: number = Infinity): JsonText | undefined {
   if (value === undefined) return undefined;
@@ -27,7 +30,7 @@ export function toJsonText(value: unknown, what: string, maxBytes: number = Infi
   const text = JSON.stringify(value);
   // A UTF-16 unit takes at most three bytes in UTF-8, so short texts need no measuring.
   if (text.length * 3 > maxBytes && Buffer.byteLength(text) > maxBytes) {
-    throw new TypeError(`${what} is ${Buffer.byteLength(text)} bytes as JSON: the limit is ${maxBytes}`);
+    throw new UnstorableError(`${what} is ${Buffer.byteLength(text)} bytes as JSON: the limit is ${maxBytes}`);
   }
   return text;
 }
@@ -148,7 +151,7 @@ function checkPlain(value: unknown, place: string, ancestors: object[]): void {
   ancestors.pop();
 }
 
-const unstorable = (place: string, what: string): TypeError => new TypeError(`${cut(place)} is ${what}`);
+const unstorable = (place: string, what: string): UnstorableError => new UnstorableError(`${cut(place)} is ${what}`);
 
 const named: Record<string, string> = {
   bigint: "a BigInt: use a number or a string",

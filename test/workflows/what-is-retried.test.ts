@@ -32,6 +32,35 @@ const failing = defineWorkflow({ id: "failing" }).andThen({
   },
 });
 
+const values: [title: string, make: () => unknown][] = [
+  ["a BigInt", () => ({ n: 1n })],
+  ["a cycle", toCycle],
+  ["a Date", () => new Date(0)],
+  ["5 MB", () => "x".repeat(5_000_000)],
+];
+function toCycle(): unknown {
+  const cycle: Record<string, unknown> = {};
+  return Object.assign(cycle, { self: cycle });
+}
+const returning = defineWorkflow({ id: "returning" }).andThen({
+  id: "returns",
+  retry: { attempts: 3 },
+  execute({ input, executionId }) {
+    ran.set(executionId, (ran.get(executionId) ?? 0) + 1);
+    return values[input["row"] as number]![1]() as never;
+  },
+});
+
+describeInProcess("a step that may run again and returns", { workflows: [returning] }, (server) => {
+  it.for(values.map(([title], row) => ({ title, row })))("runs a step once that returns $title", async ({ row }) => {
+    const executionId = `value-${row}`;
+    await server.post("/workflows/returning/stream", { input: { row }, options: { executionId } });
+    expect(ran.get(executionId)).toBe(1);
+    const { data } = (await server.get(`/workflows/returning/executions/${executionId}/steps`)).body;
+    expect(data.items).toMatchObject([{ status: "error", attempts: [{ attempt: 1 }] }]);
+  });
+});
+
 describeInProcess("a step that may run twice and throws", { workflows: [failing] }, (server) => {
   it.for(rows.map(([title, attempts], row) => ({ title, attempts, row })))(
     "runs a step that throws $title $attempts times",

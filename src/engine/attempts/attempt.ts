@@ -3,7 +3,7 @@ import type { ClockTimer } from "../../core/clock.ts";
 import { cut } from "../../core/cut.ts";
 import { longestTimerMs } from "../../core/duration.ts";
 import { isRetryable, isShown, toErrorMessage } from "../../core/error.ts";
-import { fromJsonText, toJsonText, toObject } from "../../core/json.ts";
+import { fromJsonText, toJsonText, toObject, UnstorableError } from "../../core/json.ts";
 import { withIds, type Logger } from "../../core/log.ts";
 import { quote } from "../../core/quote.ts";
 import { validate, type Schema } from "../../core/schema.ts";
@@ -176,7 +176,9 @@ export class Attempt implements CodeTools {
   }
 
   #toFailure(error: unknown): AttemptResult {
-    const isFinal = this.plan.attempt >= this.code.retry.attempts || !isRetryable(error);
+    // An attempt that returned a value has done its work: another one would do it again.
+    const mayRetry = isRetryable(error) && !(error instanceof UnstorableError);
+    const isFinal = this.plan.attempt >= this.code.retry.attempts || !mayRetry;
     return { at: this.host.clock.now(), error: toStoredError(error, this, isFinal), isFinal };
   }
 
