@@ -46,7 +46,10 @@ export interface DefineToolOptions<Input extends ToolSchema, Output extends Sche
    * @default false
    */
   needsApproval?: boolean | ((input: ToolInput<Input>, execution: ApprovalExecution) => boolean | Promise<boolean>);
-  /** Runs the tool. An error that it throws is passed to the model as the result of the call. */
+  /**
+   * Runs the tool. The model gets an error that it throws as the result of the call. In `start`, that is the message of a
+   * `ServeError` or a time-out, and else `Tool <name> failed`.
+   */
   execute: (input: ToolInput<Input>, execution: ToolExecution) => ToolReturn<Output>;
 }
 

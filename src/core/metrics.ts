@@ -11,6 +11,7 @@ export interface AgentCounts {
   readonly calls: Record<"success" | "error" | "aborted", number>;
   inputTokens: number;
   outputTokens: number;
+  toolErrors: number;
 }
 
 /** The distribution of durations. */

@@ -300,10 +300,10 @@ it("reports a failed tool to the model and in the stream, and continues", async 
     big: toTool(() => 10n),
   };
   for (const [name, message] of [
-    ["throws", "no luck"],
+    ["throws", "Tool throws failed"],
     ["refuses", "teapot"],
-    ["lies", "invalid output"],
-    ["big", "BigInt"],
+    ["lies", "Tool lies failed"],
+    ["big", "Tool big failed"],
     ["unknown", "unavailable tool 'unknown'"],
   ]) {
     const script = [{ toolCalls: [{ toolName: name!, toolCallId: "c1", input: {} }] }, "well"];

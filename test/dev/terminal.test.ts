@@ -25,7 +25,7 @@ export function charge(amount: number, card: Card = { limit: 100 } as Card): voi
 }
 `,
   "workflows/approval.ts": `import { setTimeout as sleep } from "node:timers/promises";
-import { defineAgent, defineWorkflow } from "agentserve";
+import { defineAgent, defineTool, defineWorkflow } from "agentserve";
 import { scriptedModel } from "agentserve/models";
 import * as v from "valibot";
 import { charge } from "../lib/pay.ts";
@@ -49,6 +49,13 @@ export const flaky = defineWorkflow({ id: "flaky" }).andThen({
 export const slow = defineWorkflow({ id: "slow" }).andThen({
   id: "wait",
   execute: ({ signal }) => sleep(3_600_000, undefined, { signal }),
+});
+const card = defineTool({ description: "Charges", inputSchema: v.object({}), execute: () => charge(500) });
+const calling = scriptedModel([{ toolCalls: [{ toolName: "card", toolCallId: "c1", input: {} }] }, "Sorry."]);
+export const paying = defineWorkflow({ id: "paying" }).andAgent({
+  id: "ask",
+  agent: defineAgent({ id: "cashier", instructions: "", model: calling, tools: { card } }),
+  prompt: "pay",
 });
 const model = scriptedModel([new Error("overloaded")]);
 export const asking = defineWorkflow({ id: "asking" }).andAgent({
@@ -129,6 +136,22 @@ it.each([80, 120])("prints the error of a step once, at its place in the source,
     expect.stringMatching(/^ {2}… \d+ more, shown with --debug$/),
     "  caused by: Over the limit",
     "POST /workflows/:id/executions/:executionId/resume 500 N ms",
+  ]);
+});
+
+it("prints the error of a tool with its code, although the call of the agent continues", async () => {
+  const { execute } = await openTerminal(100);
+  expect(await execute("paying", "p-1")).toEqual([
+    "warn paying p-1 ask agent cashier: Tool failed: Card refused",
+    expect.stringContaining("tool: 'card', toolCallId: 'c1'"),
+    "  lib/pay.ts:6:46",
+    ...Array.from({ length: 5 }, () => expect.stringMatching(/^ {2}(>| ) \d \||^ {6}\|/)),
+    expect.anything(),
+    expect.stringContaining("workflows/approval.ts"),
+    expect.stringMatching(/^ {2}… \d+ more, shown with --debug$/),
+    "  caused by: Over the limit",
+    expect.stringMatching(/^paying p-1 completed/),
+    "POST /workflows/:id/execute 200 N ms",
   ]);
 });
 

@@ -1,6 +1,7 @@
 import { toErrorMessage } from "../../core/error.ts";
 import type { Operation } from "./operation.ts";
 import type { ApprovalNeed } from "./recorded-calls.ts";
+import { reportTool, ToolFailure, type ToolCallName } from "./tool-failure.ts";
 
 /** The reason of a call that cannot wait. */
 const cannotWait = "This tool needs an approval, and a call without a stored conversation cannot wait for one";
@@ -10,22 +11,18 @@ const cannotWait = "This tool needs an approval, and a call without a stored con
  *
  * N1. The author's function is asked once for each call. Its answer is recorded, so that a turn that is repeated after a crash
  *     gets the same one. A call that was approved is not asked about again.
- * N2. If it fails, the call fails as its tool would, and the failure is logged. The tool does not run.
+ * N2. If it fails, the call fails as its tool would, and the failure is logged once. The tool does not run.
  * N3. A call that cannot wait is denied (`toDenial`). `refusals` makes sure that its tool does not run in any case.
  */
-export async function needsApproval(
-  operation: Operation,
-  { name, toolCallId }: { readonly name: string; readonly toolCallId: string },
-  ask: () => unknown,
-): Promise<boolean> {
+export async function needsApproval(operation: Operation, call: ToolCallName, ask: () => unknown): Promise<boolean> {
   const { records } = operation;
+  const { name, toolCallId } = call;
+  const toNeed = (): Promise<ApprovalNeed> => askNeed(operation, call, ask);
   if (operation.outcomeOf(toolCallId)) return true;
   operation.refusals?.delete(toRefusal(name, toolCallId)); // some providers use an id again
-  const need = await (records ? records.needApproval(toolCallId, () => toNeed(ask)) : toNeed(ask));
+  const need = await (records ? records.needApproval(toolCallId, toNeed) : toNeed());
   if ("error" in need) {
-    const { error } = need;
-    operation.context.logger.error(`needsApproval of tool ${name} failed, so the call fails`, { toolCallId, error });
-    (operation.refusals ??= new Map()).set(toRefusal(name, toolCallId), error);
+    (operation.refusals ??= new Map()).set(toRefusal(name, toolCallId), need.error);
     return false;
   }
   if (!need.isNeeded) return false;
@@ -37,18 +34,20 @@ export async function needsApproval(
 /** Throws if the tool of a call must not run. */
 export function refuse({ refusals }: Operation, name: string, toolCallId: string): void {
   const reason = refusals?.get(toRefusal(name, toolCallId));
-  if (reason !== undefined) throw new Error(reason);
+  if (reason !== undefined) throw new ToolFailure(reason);
 }
 /** The key of a refusal. A later call of another tool may have the same id. */
 const toRefusal = (name: string, toolCallId: string): string => JSON.stringify([name, toolCallId]);
 
-async function toNeed(ask: () => unknown): Promise<ApprovalNeed> {
+async function askNeed(operation: Operation, call: ToolCallName, ask: () => unknown): Promise<ApprovalNeed> {
   try {
     const isNeeded = await ask();
     if (typeof isNeeded === "boolean") return { isNeeded };
-    return { error: `needsApproval: expected true or false, found ${isNeeded === null ? "null" : typeof isNeeded}` };
+    const found = isNeeded === null ? "null" : typeof isNeeded;
+    throw new TypeError(`needsApproval: expected true or false, found ${found}`);
   } catch (error) {
-    return { error: toErrorMessage(error) };
+    const message = `needsApproval of tool ${call.name} failed, so the call fails`;
+    return { error: toErrorMessage(reportTool(operation, call, error, message)) };
   }
 }
 

@@ -41,7 +41,7 @@ export interface OperationOptions {
   readonly metrics?: Metrics | undefined;
   /** Keeps the model calls of turns. @default they are not kept */
   readonly modelCalls?: KeptCalls | undefined;
-  /** True if the errors of kept calls have the provider's own message. @default false */
+  /** True if errors of tools and of kept calls have their own text. @default false */
   readonly showDetail?: boolean | undefined;
   /** Counts the model calls that are not recorded. */
   readonly usage: Pick<UsageStore, "count">;
@@ -210,6 +210,11 @@ export class Operation {
     return this.span ? { traceId: this.span.traceId, spanId: this.span.spanId } : {};
   }
 
+  /** True if models and clients get the text of every error of a tool. */
+  get showErrors(): boolean {
+    return this.#parts.showDetail ?? false;
+  }
+
   get signal(): AbortSignal {
     return this.#controller.signal;
   }
@@ -302,6 +307,12 @@ export class Operation {
     );
     this.#modelCalls.push(call);
     return call;
+  }
+
+  /** Counts a tool call that has failed. */
+  countToolError(): void {
+    const counts = this.#parts.metrics?.agent(this.agent.id);
+    if (counts) counts.toolErrors++;
   }
 
   #keep(model: CountedCall["model"], params: LanguageModelV4CallOptions): ModelCallRecord | undefined {

@@ -26,9 +26,9 @@ import { refuseOther } from "./ask-agent.ts";
 import { needsApproval, refuse } from "./approval-need.ts";
 import type { Operation } from "./operation.ts";
 import { isMany, type ToolSignature } from "./recorded-calls.ts";
-import { withPlainErrors, withPlainText } from "./plain-text.ts";
 import { bindFunctions, withApprover, withToolContext } from "./sdk-tool.ts";
 import { toToolSpan } from "./spans.ts";
+import { runReported } from "./tool-failure.ts";
 
 /** An agent converted for the AI SDK. Created on the agent's first call. */
 export interface PreparedAgent {
@@ -125,11 +125,12 @@ function toSdkTool(sdk: Sdk, name: string, tool: AnyTool): (operation: Operation
   };
 }
 
-/** Runs a tool, unless its result was recorded before a crash. */
+/** Runs a tool, unless its result was recorded before a crash. Its errors are reported when it runs. */
 function recorded(operation: Operation, name: string, toolCallId: string, run: () => unknown): unknown {
   const { records, signal, reader } = operation;
-  const runTraced = (): unknown => traced(operation, name, toolCallId, run);
-  const result = withPlainErrors(() => (records ? records.runTool(name, toolCallId, runTraced, signal) : runTraced()));
+  const runOnce = (): unknown =>
+    runReported(operation, { name, toolCallId }, () => traced(operation, name, toolCallId, run));
+  const result = records ? records.runTool(name, toolCallId, runOnce, signal) : runOnce();
   return reader && isMany(result) ? reader.follow(toolCallId, result) : result;
 }
 
@@ -162,11 +163,7 @@ function toPlainResult(result: unknown): unknown {
 }
 
 async function* toPlainResults(results: AsyncIterable<unknown>): AsyncGenerator<unknown> {
-  try {
-    for await (const result of results) yield toPlain(result);
-  } catch (error) {
-    throw withPlainText(error);
-  }
+  for await (const result of results) yield toPlain(result);
 }
 
 /**

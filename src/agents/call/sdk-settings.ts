@@ -14,6 +14,7 @@ import type { Operation } from "./operation.ts";
 import type { AgentInput } from "./messages.ts";
 import type { PreparedAgent } from "./prepare.ts";
 import { toToolsContext } from "./sdk-tool.ts";
+import { ToolFailure } from "./tool-failure.ts";
 
 /** The arguments of the SDK for one call. */
 export type SdkSettings = Parameters<Sdk["generateText"]>[0];
@@ -80,7 +81,9 @@ export async function toSdkSettings(
     all.onToolExecutionEnd = ({ toolCall: { toolName, toolCallId, input: sent }, toolOutput }) => {
       if (records?.isToolFound(toolCallId) || operation.suspended.has(toolCallId)) return undefined;
       const { output, error } = toolOutput as { output?: unknown; error?: unknown };
-      return operation.hook("onToolEnd", { toolName, toolCallId, input: sent, output, error });
+      // A hook is the author's own code.
+      const own = error instanceof ToolFailure ? (error.cause ?? error) : error;
+      return operation.hook("onToolEnd", { toolName, toolCallId, input: sent, output, error: own });
     };
   }
   return all;

@@ -8,6 +8,7 @@ import type { Decision } from "./decisions.ts";
 import type { Draft } from "./draft.ts";
 import type { ClientMessage } from "./messages.ts";
 import type { AskedApproval, OpenApproval } from "./pending-calls.ts";
+import type { ToolCallName } from "./tool-failure.ts";
 
 /** The input of a turn of a conversation. */
 export interface TurnInput {
@@ -41,7 +42,7 @@ export interface Decider {
   admit(call: AskedApproval & { readonly at: number }): Promise<void>;
 }
 /** The end of an execution that a call waits for. */
-interface EndedCall {
+interface EndedCall extends ToolCallName {
   /** The id of the execution. */
   readonly id: string;
   readonly end: ExecutionEnd;

@@ -17,6 +17,7 @@ import {
   type StreamPart,
 } from "../call/call.ts";
 import type { Operation } from "../call/operation.ts";
+import { reportTool } from "../call/tool-failure.ts";
 import type { WaitingAnswer } from "../call/turn-parts.ts";
 import { toChat } from "../answers/chat.ts";
 import type { AgentDefinition } from "../define.ts";
@@ -153,6 +154,8 @@ export class Turns {
         opened!.storeQuestion?.().catch((error: unknown) => operation.abort(error)) ?? Promise.resolve();
       const { answerId, questionId } = turn;
       await engine.begin(execution, program, "fresh", storeQuestion, { answerId, questionId });
+      for (const { end, ...failed } of question.ended ?? [])
+        if ("error" in end) reportTool(operation, failed, new ServeError(500, end.error));
       return turn;
     } catch (error) {
       call.signal.removeEventListener("abort", leave);
@@ -197,7 +200,10 @@ export class Turns {
   }
 
   /** Continues an answer with the end of the execution that a call of it waits for. */
-  async continueWith({ id, key, origin = "{}" }: FoundCall, end: ExecutionEnd): Promise<void> {
+  async continueWith(
+    { id, key, toolName: name, toolCallId, origin = "{}" }: FoundCall,
+    end: ExecutionEnd,
+  ): Promise<void> {
     const { agentId, userId, conversationId } = key;
     const agent = this.#parts.findAgent(agentId);
     if (!agent) throw new ServeError(404, `Agent ${agentId} not found`); // it continues when the agent is back, at a start
@@ -206,7 +212,7 @@ export class Turns {
       {
         agent: agent.definition,
         program: agent.program,
-        question: { input: [], ended: [{ id, end }] },
+        question: { input: [], ended: [{ id, name, toolCallId, end }] },
         options,
         callContext: { userId, user, context, conversationId },
         signal: new AbortController().signal,

@@ -73,7 +73,7 @@ function createWorkflowCounts(): WorkflowCounts {
   };
 }
 function createAgentCounts(): AgentCounts {
-  return { calls: { success: 0, error: 0, aborted: 0 }, inputTokens: 0, outputTokens: 0 };
+  return { calls: { success: 0, error: 0, aborted: 0 }, inputTokens: 0, outputTokens: 0, toolErrors: 0 };
 }
 function createRouteCounts(): RouteCounts {
   return { statuses: new Map(), durations: new Histogram(requestBounds) };

@@ -88,6 +88,8 @@ function writeAgents(out: Exposition, { agents }: Counters): void {
   for (const [agent, { inputTokens }] of agents) input.sample(inputTokens, [["agent", agent]]);
   const output = out.metric("agentserve_model_output_tokens_total", "counter", "Tokens that models have written.");
   for (const [agent, { outputTokens }] of agents) output.sample(outputTokens, [["agent", agent]]);
+  const tools = out.metric("agentserve_tool_errors_total", "counter", "Tool calls that failed.");
+  for (const [agent, { toolErrors }] of agents) tools.sample(toolErrors, [["agent", agent]]);
 }
 
 function writeServer(out: Exposition, { totals }: Counters, { streams, loopDelay }: Gauges): void {

@@ -34,7 +34,8 @@ export function toTerminalLines(
   const problem = record.error === undefined ? undefined : toErrorText(record.error);
   const lead: Part[] = [dim(`${toClock(at)} `), ...toLabel(level)];
   const lines = toHead(record, problem, lead, columns);
-  if (problem && isSerious(level)) lines.push(...toDetails(problem, error, columns, options));
+  if (problem && (isSerious(level) || record.message === "Tool failed"))
+    lines.push(...toDetails(problem, error, columns, options));
   return lines.map(paint);
 }
 

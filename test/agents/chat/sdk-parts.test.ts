@@ -164,7 +164,7 @@ const question = { role: "user", content: "Go" } as const;
 const said = { id: "q", role: "user", parts: [{ type: "text", text: "Go" }] } satisfies UIMessage;
 
 it.skipIf(isLowestSdk)("has the chunks of streamText, for generated answers", { timeout: 600_000 }, async () => {
-  const server = await startTestServer("in process", { config: { agents: [agent] } });
+  const server = await startTestServer("dev", { config: { agents: [agent] } });
   const random = new Random(seed);
   const seen = new Set<string>();
   for (let n = 0; n < bySize(150, 1_000); n++) {
@@ -213,7 +213,7 @@ it.skipIf(isLowestSdk)("has the chunks of streamText in the turn that continues 
       finish(),
     ],
   ];
-  const server = await startTestServer("in process", { config: { agents: [agent] } });
+  const server = await startTestServer("dev", { config: { agents: [agent] } });
   const first = await askServer(server, script.slice(0, 1), [said], "c");
   const ids = Object.fromEntries(
     first.chunks.flatMap(({ type, toolCallId, approvalId }) =>

@@ -22,7 +22,7 @@ it("returns the recorded error of a tool, without running the tool again", async
   expect(await second.ended()).toMatchObject({ status: "completed", result: "done" });
   expect(ran).toBe(1);
   expect(resultsOf(second.model)).toEqual({
-    c1: { type: "error-text", value: "RangeError: no 1" },
+    c1: { type: "error-text", value: "Tool fails failed" },
     c2: { type: "text", value: "released" },
   });
 });
@@ -135,7 +135,7 @@ it("records the last result of a tool that is an async generator, and its error"
   expect(ran).toEqual(["breaks: false", "breaks: true"]);
   expect(resultsOf(second.model)).toEqual({
     c1: { type: "json", value: { part: 2 } },
-    c2: { type: "error-text", value: "Error: broken" },
+    c2: { type: "error-text", value: "Tool grows failed" },
     c3: { type: "text", value: "released" },
   });
 });

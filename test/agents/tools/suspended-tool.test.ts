@@ -123,6 +123,9 @@ describeServer(
       const [part] = await answered(server, id);
       const errorText = expect.stringMatching(/^Execution child:\S+ was cancelled$/);
       expect(part).toMatchObject({ state: "output-error", errorText });
+      if (process.env["TEST_BACKEND"]?.includes("replicas")) return; // the logs are those of each replica
+      const logged = server.logs.filter(({ message }) => message === "Tool failed");
+      expect(logged).toMatchObject([{ level: "warn", data: { tool: "pay", error: { message: errorText } } }]);
     });
 
     it("an answer with a suspended workflowTool continues after a time-out, without a request", async () => {
