@@ -168,6 +168,7 @@ export type {
   ExecutionOutcome,
   Executions,
   ExecutionView,
+  ForkOptions,
   QuestionOptions,
   Registry,
   ResultOf,

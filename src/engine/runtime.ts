@@ -134,6 +134,19 @@ export interface Executions {
   get(executionId: string): Promise<ExecutionHandle>;
   /** Lists executions, newest first. Long values are replaced by markers, as in `GET /executions`. */
   list(filter?: ExecutionFilter): Promise<{ items: ExecutionView[]; nextCursor: string | null }>;
+  /**
+   * Starts a new execution with the results of another one, for the same user. `authorize` is not asked. In a step, a fork that
+   * was started before a crash or a retry is not started again. Throws 404 as `get` does, and 409 if the other one is running.
+   */
+  fork(executionId: string, options?: ForkOptions): Promise<ExecutionHandle>;
+}
+export interface ForkOptions {
+  /** The top-level step that the fork begins with. @default the step that failed or waits, else the first */
+  fromStep?: string | undefined;
+  /** Another input. The fork then begins with the first step. @default that of the original */
+  input?: unknown;
+  /** The id of the fork. Throws 409 if there is an execution with this id. @default a new id */
+  executionId?: string | undefined;
 }
 /** The executions of a list: those that fit every field. */
 export interface ExecutionFilter {

@@ -12,11 +12,12 @@ import { fromJsonText, isObject } from "../core/json.ts";
 import { validate, type Schema } from "../core/schema.ts";
 import type { Agent, Prompt, WorkflowReference } from "../engine/reference.ts";
 import type { Engine } from "../engine/backend.ts";
-import type { Execution } from "../engine/execution.ts";
+import type { Execution, ExecutionState } from "../engine/execution.ts";
 import type {
   EventToSend,
   ExecutionFilter,
   ExecutionHandle,
+  ForkOptions,
   QuestionOptions,
   RuntimeUser,
   StartOptions,
@@ -30,8 +31,9 @@ import { listForCode } from "../workflows/code-list.ts";
 import { begin, toText, type BeginOptions } from "../workflows/executions.ts";
 import { findWorkflow } from "../workflows/find.ts";
 import { createHandle, untilDone } from "../workflows/handle.ts";
+import { fork as forkExecution, forkOnce } from "../workflows/repair.ts";
 import { EventBody, sendEvent } from "../workflows/send-event.ts";
-import { StartOptionsShape } from "../workflows/start-options.ts";
+import { ForkOptionsShape, StartOptionsShape } from "../workflows/start-options.ts";
 
 export interface RuntimeParts {
   readonly engine: Engine;
@@ -71,6 +73,7 @@ export function createRuntime(parts: RuntimeParts, use: RuntimeUse): SystemRunti
   const questions = step && new StepQuestions(step, agents);
   let children = 0;
   let events = 0;
+  let forks = 0;
 
   /** Returns the call of some options. The context is journaled, so it is plain JSON from the beginning. */
   async function toCall(options: (StartOptions | QuestionOptions<Schema | undefined>) & Extra): Promise<CheckedCall> {
@@ -157,6 +160,38 @@ export function createRuntime(parts: RuntimeParts, use: RuntimeUse): SystemRunti
     return mine === undefined || (userId !== undefined && userId !== mine) ? undefined : { userId: mine };
   };
 
+  /** Returns the state of an execution that it may see. */
+  async function find(executionId: string, call: "get" | "fork"): Promise<ExecutionState> {
+    if (typeof executionId !== "string") throw badRequest(`executions.${call}(): expected the id of an execution`);
+    await ready();
+    const visible = toVisible(undefined);
+    const state = visible && (await engine.state(executionId));
+    if (!state || (visible.userId !== undefined && state.execution.userId !== visible.userId))
+      throw notFound(`Execution ${cut(String(executionId))} not found`);
+    return state;
+  }
+
+  async function fork(executionId: string, given: ForkOptions = {}): Promise<ExecutionHandle> {
+    const name = `#${++forks}`; // before any `await`: the same when the step runs again
+    const checked = await validate(ForkOptionsShape, given);
+    if ("problem" in checked) throw invalid(checked.problem);
+    const options = checked.value as ForkOptions; // its schema has made it
+    const state = await find(executionId, "fork");
+    const version = snapshot();
+    const release = version.hold("request");
+    try {
+      const runnable = findWorkflow(version, state.execution.workflowId);
+      const parent = parentOf(waiting);
+      const forking = async (): Promise<string> =>
+        step && options.executionId === undefined
+          ? forkOnce(engine, step, { name, runnable, state, options })
+          : (await forkExecution(engine, runnable, state, { ...options, parent })).id;
+      return handleOf(await persist(forking));
+    } finally {
+      release();
+    }
+  }
+
   return {
     start,
     execute: async (
@@ -178,15 +213,8 @@ export function createRuntime(parts: RuntimeParts, use: RuntimeUse): SystemRunti
       return persist(() => sendEvent(engine, { ...event, id }, { isFromCode: true, maxBytes }));
     },
     executions: {
-      async get(executionId) {
-        if (typeof executionId !== "string") throw badRequest("executions.get(): expected the id of an execution");
-        await ready();
-        const visible = toVisible(undefined);
-        const state = visible && (await engine.state(executionId));
-        if (!state || (visible.userId !== undefined && state.execution.userId !== visible.userId))
-          throw notFound(`Execution ${cut(String(executionId))} not found`);
-        return handleOf(executionId);
-      },
+      get: async (executionId) => handleOf((await find(executionId, "get")).execution.id),
+      fork,
       async list(filter: ExecutionFilter = {}) {
         await ready();
         return listForCode(engine, filter, toVisible);

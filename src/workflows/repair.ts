@@ -7,7 +7,9 @@ import type { Engine } from "../engine/backend.ts";
 import type { Execution, ExecutionState } from "../engine/execution.ts";
 import { planFork, toCopiedRows } from "../engine/fork.ts";
 import type { HistoryRow } from "../engine/history.ts";
+import type { ForkOptions, StepCaller } from "../engine/runtime.ts";
 import type { JournalRow } from "../engine/runs/journal-row.ts";
+import { toOwnId } from "./children.ts";
 import { checkCode, checkInput, toExecution, toStarted, type Runnable, type Started } from "./executions.ts";
 
 /** Retries a failed execution and returns its new state. One retry per failure succeeds. Others get 409. */
@@ -26,21 +28,16 @@ export async function retry(
   return retried;
 }
 
-export interface ForkOptions {
-  /** The top-level step that the fork begins with. @default the step that failed or waits, else the first */
-  readonly fromStep?: string | undefined;
-  /** Another input. The fork then begins with the first step. */
-  readonly input?: unknown;
-  readonly executionId?: string | undefined;
-}
-
-/** Starts a new execution with the results of another one. The original does not change. */
+/**
+ * Starts a new execution with the results of another one, for the caller. Without an identity, for the user of the original,
+ * which does not change.
+ */
 export async function fork(
   engine: Engine,
   runnable: Runnable,
   state: ExecutionState,
-  { fromStep, input, executionId = newId() }: ForkOptions,
-  identity: Identity,
+  { fromStep, input, executionId = newId(), parent }: ForkOptions & Pick<Execution, "parent">,
+  identity?: Identity,
 ): Promise<Started> {
   const original = state.execution;
   if (state.status === "running") throw new ServeError(409, `Execution ${original.id} is running`);
@@ -51,15 +48,35 @@ export async function fork(
   const history = input === undefined ? await readHistory(engine, original) : noHistory;
   const stepIndex = input === undefined ? toStepIndex(runnable, state, history, fromStep) : 0;
   const rows = toCopiedRows(original.steps, history.rows, stepIndex);
-  const { id: from, context, conversationId, userId } = original;
+  const { id: from, context, conversationId, userId, user } = original;
   const execution = toExecution(engine, runnable, {
     id: executionId,
     input: checked,
-    call: applyIdentity({ context, conversationId, userId }, identity),
+    call: identity
+      ? applyIdentity({ context, conversationId, userId }, identity)
+      : { context, conversationId, userId, user },
     fork: { from, stepIndex },
+    ...(parent && { parent }),
   });
   const source = await planFork(execution, runnable.createWalk, from, rows);
   return toStarted(execution, await engine.fork(execution, runnable, source));
+}
+
+/**
+ * Starts a fork for a step, and returns its id. A step that runs again finds the fork that it has started. Throws a 409 if that
+ * is a fork of another execution.
+ */
+export async function forkOnce(
+  engine: Engine,
+  step: Pick<StepCaller, "execution" | "idempotencyKey">,
+  { name, runnable, state, options }: { name: string; runnable: Runnable; state: ExecutionState; options: ForkOptions },
+): Promise<string> {
+  const executionId = toOwnId("child", step, `fork${name}`);
+  const known = (await engine.state(executionId))?.execution;
+  if (known && known.fork?.from !== state.execution.id)
+    throw new ServeError(409, `This step has started fork ${name.slice(1)} of another execution`);
+  if (!known) await fork(engine, runnable, state, { ...options, executionId, parent: { id: step.execution.id } });
+  return executionId;
 }
 
 /** The index of the step that a fork begins with. */

@@ -2,6 +2,7 @@ import * as v from "valibot";
 import { idRule, isId, isReserved, reservedRule } from "../core/id.ts";
 import { AnyObject } from "../http/any-object.ts";
 import { GivenId } from "../http/given-id.ts";
+import type { ForkOptions } from "../engine/runtime.ts";
 import type { BeginOptions } from "./executions.ts";
 
 /** The id that a client chooses for a new execution. */
@@ -12,6 +13,13 @@ export const OwnExecutionId: v.GenericSchema<string | undefined> = v.optional(
     v.check((id: string) => !isReserved(id), reservedRule),
   ),
 );
+
+/** The options of a fork from code. */
+export const ForkOptionsShape: v.GenericSchema<ForkOptions> = v.object({
+  fromStep: v.optional(v.string()),
+  input: v.optional(v.unknown()),
+  executionId: OwnExecutionId,
+});
 
 const ownId = v.optional(GivenId);
 /** The options of a new execution. */
