@@ -105,12 +105,30 @@ export function admit<T>(
   about: Pick<AuthorizeRequest, "workflowId" | "agentId" | "scheduleId"> = {},
 ): T | Promise<T> {
   const allowed = authorizer?.ask({ action, user: identity.caller?.user, ...about });
+  if (allowed === undefined) checkUndecided(action, identity);
   if (allowed === undefined || allowed === true) return found;
   if (allowed === false) throw forbidden();
   return allowed.then((isAllowed) => {
     if (!isAllowed) throw forbidden();
     return found;
   });
+}
+
+/**
+ * The actions that need an `authorize` once there is a provider, as the 403 names them. A valid token alone is not enough for
+ * them: they repeat work that another person may have paid for or approved.
+ */
+const guarded: Partial<Record<Action, string>> = {
+  "execution.fork": "forks",
+  "schedule.trigger": "schedule commands",
+  "schedule.pause": "schedule commands",
+};
+export const needsAuthorize = (action: Action): boolean => action in guarded;
+
+/** Throws a 403 for an action that needs an `authorize`. Called where none decides. */
+export function checkUndecided(action: Action, { checked }: Identity): void {
+  if (checked && needsAuthorize(action))
+    throw new ServeError(403, `Forbidden: ${guarded[action]} need authorize, see docs/auth.md`);
 }
 
 export const forbidden = (): ServeError => new ServeError(403, "Forbidden");

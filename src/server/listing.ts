@@ -2,7 +2,7 @@ import type { H3 } from "h3";
 import type { Policy } from "../auth/policy.ts";
 import type { CustomRoute } from "../config/snapshot.ts";
 import type { Action } from "../core/authorize.ts";
-import type { Authorizer } from "../core/authorizer.ts";
+import { needsAuthorize, type Authorizer } from "../core/authorizer.ts";
 import type { Access } from "../http/route.ts";
 import type { Table } from "../http/table.ts";
 import type { BuiltInRoute } from "./built-in-routes.ts";
@@ -22,7 +22,7 @@ export interface ListedRoute {
   /** The rule for things of another user, whom `?userId=` names. Undefined: the route takes no other user. */
   readonly others?: OthersRule | undefined;
   /** The callers that may use it, of those that `access` admits. */
-  readonly allows: "any caller" | "owner only" | "by authorize";
+  readonly allows: "any caller" | "owner only" | "by authorize" | "nobody without authorize";
   /** The ids of the workflows or agents for which `authorize` of their definition decides instead. */
   readonly authorizedBy: readonly string[];
   readonly from: "agentserve" | "configureApp";
@@ -67,11 +67,13 @@ export function listRoutes(parts: ListingParts): ListedRoute[] {
 
 function toRule(
   action: Action | undefined,
-  { authorizer, ownership }: ListingParts,
+  { authorizer, ownership, policy }: ListingParts,
 ): Pick<ListedRoute, "action" | "allows" | "authorizedBy"> {
   const [noun] = action?.split(".") ?? [];
   const isOwned = ownership && (noun === "execution" || noun === "usage");
-  const allows = action && authorizer?.isGlobal ? "by authorize" : isOwned ? "owner only" : "any caller";
+  const isClosed = action && policy && needsAuthorize(action);
+  const undecided = isClosed ? "nobody without authorize" : isOwned ? "owner only" : "any caller";
+  const allows = action && authorizer?.isGlobal ? "by authorize" : undecided;
   const { workflows = [], agents = [] } = authorizer?.own ?? {};
   const authorizedBy =
     noun === "agent" || noun === "usage"

@@ -47,7 +47,9 @@ export function findRisks({ mode, config, host, routes, isStrict }: RiskOptions)
       hint: "set auth: jwtAuth({ secret }), or server.authenticatedByProxy: true, or remove console",
     });
   }
-  const resume = routes.find(({ method, path }) => method === "POST" && path.endsWith("/resume"));
+  const resume = routes.find(
+    ({ method, path }) => method === "POST" && path.endsWith("/executions/:executionId/resume"),
+  );
   if (auth && resume?.access === "public" && resume.allows === "any caller") {
     risks.push({
       name: "public-resume",

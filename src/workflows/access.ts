@@ -1,5 +1,5 @@
 import type { Action, AuthorizeExecution, AuthorizeRequest } from "../core/authorize.ts";
-import { forbidden, type ActionRequest } from "../core/authorizer.ts";
+import { checkUndecided, forbidden, type ActionRequest } from "../core/authorizer.ts";
 import type { Identity } from "../core/caller.ts";
 import { deepFreeze } from "../core/freeze.ts";
 import { toIso } from "../core/iso-time.ts";
@@ -14,10 +14,12 @@ type AccessRequest = Omit<ActionRequest, "action">;
  * the caller must not learn that the execution exists. Throws or rejects with 403 if the caller may know it.
  */
 export function mayAct(request: ActionRequest, state: ExecutionState): boolean | Promise<boolean> {
-  if (!request.snapshot.authorizer) return isVisible(state, request.identity);
-  const question = toQuestion(request, state);
-  const allowed = question.askSteps(request.action);
-  return allowed === undefined ? isVisible(state, request.identity) : decide(request, state, question, allowed);
+  const question = request.snapshot.authorizer && toQuestion(request, state);
+  const allowed = question?.askSteps(request.action);
+  if (question && allowed !== undefined) return decide(request, state, question, allowed);
+  if (!isVisible(state, request.identity)) return false;
+  checkUndecided(request.action, request.identity);
+  return true;
 }
 
 /**
@@ -59,6 +61,12 @@ export async function mayInspect(request: AccessRequest, state: ExecutionState, 
 export async function mayResume(request: AccessRequest, state: ExecutionState): Promise<boolean> {
   const allowed = request.snapshot.authorizer && toQuestion(request, state).askSteps("execution.resume");
   return allowed ?? isVisible(state, request.identity);
+}
+
+/** Decides whether the caller may fork an execution that it may read. */
+export async function mayFork(request: AccessRequest, state: ExecutionState): Promise<boolean> {
+  const allowed = request.snapshot.authorizer && toQuestion(request, state).ask("execution.fork");
+  return allowed ?? !request.identity.checked;
 }
 
 async function decide(

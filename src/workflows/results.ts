@@ -74,12 +74,17 @@ export function toStateView(state: ExecutionState, showErrors: ShowErrors, isIns
   return view;
 }
 
+/** An execution, with the rights of the caller on request. */
+export type StateView = ExecutionView & {
+  /** True if the caller may resume it. Present while it is suspended. */
+  mayResume?: boolean;
+  /** True if the caller may fork it. Present while it is not running. */
+  mayFork?: boolean;
+};
+
 /** An execution in the list of all workflows: its values are shown on request only. */
-export type ItemView = Omit<ExecutionView, "input" | "context"> &
-  Partial<Pick<ExecutionView, "input" | "context">> & {
-    /** True if the caller may resume it. Present on request, while it is suspended. */
-    mayResume?: boolean;
-  };
+export type ItemView = Omit<StateView, "input" | "context" | "mayFork"> &
+  Partial<Pick<ExecutionView, "input" | "context">>;
 
 export function toItemView(state: ExecutionState, showErrors: ShowErrors, hasValues: boolean): ItemView {
   const view = toStateView(state, showErrors);

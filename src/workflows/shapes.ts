@@ -2,11 +2,10 @@ import * as v from "valibot";
 import type { ExecutionChange } from "../engine/backend.ts";
 import { stepTypes } from "../engine/definition.ts";
 import { executionStatuses, type ExecutionStatus } from "../engine/execution.ts";
-import type { ExecutionView } from "../engine/runtime.ts";
 import { suspensionKinds } from "../engine/suspension.ts";
 import { stepStatuses } from "../engine/steps/step-record.ts";
 import type { StepDetail, WorkflowDetail, WorkflowSummary } from "./describe.ts";
-import type { ExecutionResult, ItemView, SuspendResult } from "./results.ts";
+import type { ExecutionResult, ItemView, StateView, SuspendResult } from "./results.ts";
 import type { StepView } from "./step-views.ts";
 
 const Time = v.pipe(v.string(), v.isoTimestamp());
@@ -129,8 +128,15 @@ const item = {
   forkedFrom: v.optional(v.string()),
 };
 const Caller = v.pipe(v.object({ user: AnyObject, userId: v.optional(v.string()) }), v.title("Caller"));
-export const StateShape: v.GenericSchema<ExecutionView> = v.pipe(
-  v.object({ ...item, input: v.unknown(), context: AnyObject, retriedBy: v.optional(Caller) }),
+export const StateShape: v.GenericSchema<StateView> = v.pipe(
+  v.object({
+    ...item,
+    input: v.unknown(),
+    context: AnyObject,
+    retriedBy: v.optional(Caller),
+    mayResume: v.optional(v.boolean()),
+    mayFork: v.optional(v.boolean()),
+  }),
   v.title("ExecutionState"),
 );
 export const ItemShape: v.GenericSchema<ItemView> = v.pipe(

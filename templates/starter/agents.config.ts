@@ -10,6 +10,7 @@ const authorize: Authorize = ({ action, user, execution }) => {
     case "workflow.execute":
       return user !== undefined;
     case "execution.resume":
+    case "execution.fork": // a fork may begin after the approval
       return isManager && !execution?.isOwn; // a manager approves the expenses of others
     default:
       return isManager || execution?.isOwn === true; // everyone else sees only the executions that they started

@@ -77,6 +77,10 @@ export const payout = defineWorkflow({ id: "payout", authorize: () => true });`,
   const execute = "POST /workflows/:id/execute protected protected by default";
   const resume = "POST /workflows/:id/executions/:executionId/resume public opt-in mode";
   const state = "GET /workflows/:id/executions/:executionId/state public opt-in mode";
+  const fork = "POST /workflows/:id/executions/:executionId/fork protected protected by default";
+  const commands = ["trigger", "pause", "resume"].map(
+    (name) => `POST /schedules/:id/${name} protected protected by default`,
+  );
   const text = "POST /agents/:id/text protected protected by default";
   const logs = "GET /api/logs public opt-in mode";
   const hello = "GET /hello public opt-in mode";
@@ -84,24 +88,65 @@ export const payout = defineWorkflow({ id: "payout", authorize: () => true });`,
   const usage = "GET /agents/:id/usage protected protected by default";
 
   it.each<[string, string, Record<string, string>, string[]]>([
-    ["no rule", provider(), {}, [execute, resume, state, text, usage, logs, metrics, hello]],
+    [
+      "no rule",
+      provider(),
+      {},
+      [
+        execute,
+        resume,
+        state,
+        text,
+        usage,
+        logs,
+        metrics,
+        hello,
+        ...[fork, ...commands].map((line) => `${line}; nobody without authorize`),
+      ],
+    ],
+    [
+      "no provider",
+      "agents: []",
+      {},
+      [fork, ...commands].map((line) => line.replace(/ protected .*/, " public no auth provider")),
+    ],
     [
       "ownership",
       provider(", ownership: true"),
       {},
-      [execute, ...[resume, state, usage].map((line) => `${line}; owner only`), text, logs, metrics, hello],
+      [
+        execute,
+        ...[resume, state, usage].map((line) => `${line}; owner only`),
+        text,
+        logs,
+        metrics,
+        hello,
+        ...[fork, ...commands].map((line) => `${line}; nobody without authorize`),
+      ],
     ],
     [
       "authorize",
       `${provider(", ownership: true")}, authorize: () => true`,
       {},
-      [...[execute, resume, state, text, usage, logs, metrics].map((line) => `${line}; by authorize`), hello],
+      [
+        ...[execute, resume, state, fork, ...commands, text, usage, logs, metrics].map(
+          (line) => `${line}; by authorize`,
+        ),
+        hello,
+      ],
     ],
     [
       "authorize of a workflow",
       provider(),
       files,
-      [...[execute, resume, state].map((line) => `${line}; by authorize of payout`), text, logs, metrics, hello],
+      [
+        ...[execute, resume, state].map((line) => `${line}; by authorize of payout`),
+        ...[fork, ...commands].map((line) => `${line}; by authorize of payout; others nobody without authorize`),
+        text,
+        logs,
+        metrics,
+        hello,
+      ],
     ],
     [
       "authorize of a workflow, and ownership",

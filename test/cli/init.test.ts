@@ -326,6 +326,7 @@ it("start --strict closes the starter with one line in .env, and lets a manager 
     return {
       approve: (who?: object) => send(`${path}/resume`, who, { resumeData: { approved: true } }),
       read: (who?: object) => send(`${path}/state`, who),
+      fork: (who?: object) => send(`${path}/fork`, who, {}),
     };
   };
   expect(await send("/agents/assistant/text", {}, { input: "Hello" })).toEqual([401, "Authentication required"]);
@@ -339,6 +340,8 @@ it("start --strict closes the starter with one line in .env, and lets a manager 
   }
   expect(await chair.read(ada)).toEqual([200, "suspended"]);
   expect(await chair.approve(grace)).toEqual([200, "completed"]);
+  expect(await chair.fork(ada)).toEqual([403, "Forbidden"]); // it may begin after the approval
+  expect(await chair.fork(grace)).toEqual([200, "suspended"]);
   const desk = await request("desk-1", grace);
   expect(await desk.approve(grace)).toEqual([403, "Forbidden"]);
   expect(await desk.approve(max)).toEqual([200, "completed"]);

@@ -140,13 +140,34 @@ describe("agentserve schedules", () => {
 
   it("schedules sends a token, and asks for one if the server does", async () => {
     const secret = "0123456789abcdef0123456789abcdef-a-long-secret";
-    const { cwd, url } = await open({ "schedules/s.ts": schedules }, `auth: jwtAuth({ secret: "${secret}" })`);
+    const { cwd, url } = await open(
+      { "schedules/s.ts": schedules },
+      `auth: jwtAuth({ secret: "${secret}" }), authorize: ({ user }) => user?.id === "ada"`,
+    );
     const refused = await run(["schedules", "trigger", "nightly"], url);
     expect([refused.code, refused.stdout]).toEqual([1, ""]);
     expect(refused.stderr).toMatch(/ \(401\)\nhint {2}pass a token with --token or AGENTSERVE_TOKEN; /);
     const { stdout: token } = await agentserve(["token", "--sub", "ada"], { cwd }).ended;
     const triggered = await run(["schedules", "trigger", "nightly", "--token", token.trim()], url);
     expect(triggered.stdout).toMatch(/^execution schedule:nightly:manual-\S+ started\n$/);
+  });
+
+  it("schedules and runs fork print the 403 of a server that has a provider and no authorize", async () => {
+    const secret = "0123456789abcdef0123456789abcdef-a-long-secret";
+    const { cwd, url } = await open({ "schedules/s.ts": schedules }, `auth: jwtAuth({ secret: "${secret}" })`);
+    const { stdout } = await agentserve(["token", "--sub", "ada"], { cwd }).ended;
+    const token = stdout.trim();
+    for (const action of ["trigger", "pause", "resume"]) {
+      const { code, stderr } = await run(["schedules", action, "nightly", "--token", token], url);
+      expect([code, stderr.split("\n")[0]]).toEqual([
+        1,
+        "error Forbidden: schedule commands need authorize, see docs/auth.md (403)",
+      ]);
+    }
+    await run(["call", "workflow", "report", "{}", "--token", token], url);
+    const [{ executionId }] = JSON.parse((await run(["runs", "--json", "--token", token], url)).stdout);
+    const { code, stderr } = await run(["runs", "fork", executionId, "--token", token], url);
+    expect([code, stderr.split("\n")[0]]).toEqual([1, "error Forbidden: forks need authorize, see docs/auth.md (403)"]);
   });
 
   it("schedules fails like runs if no server listens", async () => {

@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { defineAgent, defineTool, defineWorkflow, type Authorize, type Config } from "agentserve";
+import { defineAgent, defineSchedule, defineTool, defineWorkflow, type Authorize, type Config } from "agentserve";
 import { scriptedModel } from "agentserve/models";
 import * as v from "valibot";
 import { by, expense, trusting } from "../auth/authorize/world.ts";
@@ -40,6 +40,7 @@ describe("a session of the console", () => {
     const { authorize } = config;
     const world: Config = {
       workflows: [expense],
+      schedules: [defineSchedule({ id: "nightly", cron: "0 3 1 1 *", workflow: "expense", input: { amount: 7 } })],
       ...config,
       ...(authorize && { authorize: (asked) => isOpen || authorize(asked) }),
     };
@@ -54,8 +55,14 @@ describe("a session of the console", () => {
     expect(idsOf(await ask("/executions", { headers }))).toEqual([id]);
     const steps = await ask(`${executions}/${id}/steps`, { headers });
     expect([steps.status, steps.text]).toEqual([200, expect.stringContaining('"amount":5')]);
+    const state = await ask(`${executions}/${id}/state?include=access`, { headers });
+    expect(state.body.data).toMatchObject({ mayFork: true, mayResume: true });
+    const forked = await ask(`${executions}/${id}/fork`, { headers, json: { input: { amount: 6 } } });
+    expect([forked.status, forked.body.data.status]).toEqual([200, "suspended"]);
     const resumed = await ask(`${executions}/${id}/resume`, { headers, json: { resumeData: { approved: true } } });
     expect(resumed.body.data.result).toEqual({ approved: true, by: "console" });
+    for (const command of ["trigger", "pause", "resume"])
+      expect((await ask(`/schedules/nightly/${command}`, { headers, method: "POST" })).status).toBeLessThan(300);
     expect((await ask("/metrics", { headers })).status).toBe(200);
     expect((await ask("/console/session", { headers })).body.data).toMatchObject({ canAct: true });
   });

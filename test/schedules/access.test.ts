@@ -1,4 +1,4 @@
-import { defineSchedule, type Authorize, type AuthorizeRequest, type Config } from "agentserve";
+import { defineSchedule, defineWorkflow, type Authorize, type AuthorizeRequest, type Config } from "agentserve";
 import { expect, it } from "vitest";
 import { by, expense, trusting } from "../auth/authorize/world.ts";
 import { startTestServer } from "../harness/server.ts";
@@ -37,18 +37,40 @@ it("shows a schedule's executions only to callers whom authorize allows", async 
 });
 
 it("gives a schedule's executions to its user with ownership", async () => {
-  const own = defineSchedule({
-    id: "own",
-    cron: "0 3 1 1 *",
-    workflow: expense,
-    input: { amount: 7 },
-    user: { id: "ada" },
-  });
-  const auth = { ...trusting, ownership: true };
-  const { post, get } = await start({ workflows: [expense], schedules: [nightly, own], auth });
-  for (const id of ["nightly", "own"]) await post(`/schedules/${id}/trigger`, undefined, by("bob"));
+  const each = { every: "1s", workflow: expense, input: { amount: 7 } } as const;
+  const schedules = [
+    defineSchedule({ id: "all", ...each }),
+    defineSchedule({ id: "own", ...each, user: { id: "ada" } }),
+  ];
+  const { get } = await start({ workflows: [expense], schedules, auth: { ...trusting, ownership: true } });
   const list = async (user: string): Promise<string[]> =>
     (await get("/executions", by(user))).body.data.items.map(({ executionId }: { executionId: string }) => executionId);
-  expect(await list("ada")).toEqual([expect.stringMatching(/^schedule:own:manual-/)]);
+  await expect.poll(() => list("ada")).not.toEqual([]);
+  expect((await list("ada")).filter((id) => !id.startsWith("schedule:own:2"))).toEqual([]);
   expect(await list("bob")).toEqual([]);
+});
+
+it.each([
+  ["a provider", { auth: trusting }],
+  ["ownership", { auth: { ...trusting, ownership: true } }],
+])("refuses to trigger, pause and resume schedules without authorize under %s", async (_, config) => {
+  const { post, get } = await start({ workflows: [expense], schedules: [nightly], ...config });
+  for (const command of ["trigger", "pause", "resume"]) {
+    const { status, body } = await post(`/schedules/nightly/${command}`, undefined, manager);
+    expect([status, body.error]).toEqual([403, "Forbidden: schedule commands need authorize, see docs/auth.md"]);
+    expect((await post(`/schedules/unknown/${command}`, undefined, manager)).status).toBe(404);
+  }
+  expect((await get("/schedules", manager)).body.data).toMatchObject([{ id: "nightly", paused: false }]);
+  expect((await get("/executions?userId=schedule:nightly", by("ada"))).body.data?.items ?? []).toEqual([]);
+});
+
+it("lets the authorize of a workflow decide about its schedules", async () => {
+  const authorize: Authorize = ({ user }) => user?.["role"] === "manager";
+  const report = defineWorkflow({ id: "report", authorize }).andThen({ id: "write", execute: () => 1 });
+  const weekly = defineSchedule({ id: "weekly", cron: "0 3 * * 1", workflow: report, input: {} });
+  const { post } = await start({ workflows: [expense, report], schedules: [nightly, weekly], auth: trusting });
+  const trigger = async (id: string, user: typeof manager) =>
+    (await post(`/schedules/${id}/trigger`, undefined, user)).status;
+  expect([await trigger("weekly", manager), await trigger("weekly", by("ada"))]).toEqual([202, 403]);
+  expect(await trigger("nightly", manager)).toBe(403);
 });

@@ -186,6 +186,9 @@ describeInProcess(
         body: { error: `Execution ${name} already exists` },
       });
       expect((await fork("chain", id, { options: { executionId: "not an id" } })).status).toBe(400);
+      expect((await fork("chain", id, { options: { executionId: "child:x" } })).body.error).toBe(
+        "Invalid request body: options.executionId: expected an id that does not begin with child: or schedule:",
+      );
     });
 
     it("answers a fork with respond-async at once with 202", async () => {

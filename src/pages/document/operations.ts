@@ -1,4 +1,5 @@
 import type { GenericSchema } from "valibot";
+import { needsAuthorize } from "../../core/authorizer.ts";
 import type { Media, Route } from "../../http/route.ts";
 import type { SocketRoute } from "../../sockets/socket.ts";
 import { askCustomPolicy, askPolicy, mayRefuse, toPath, type AnyRoute, type Catalog } from "../catalog.ts";
@@ -81,7 +82,7 @@ export function createOperations(components: Components, options: OperationsOpti
   }
 
   function toForbidden({ action }: AnyRoute, refusesOrigin: boolean): Errors {
-    const refusesCaller = action !== undefined && isAuthorized;
+    const refusesCaller = action !== undefined && (isAuthorized || (policy !== undefined && needsAuthorize(action)));
     if (refusesCaller) return { 403: refusesOrigin ? "The origin or the caller is not allowed" : callerRefusal };
     return refusesOrigin ? { 403: originRefusal } : {};
   }

@@ -1,11 +1,12 @@
 import * as v from "valibot";
 import { Reply } from "../../http/envelope.ts";
+import { commaList } from "../../http/comma-list.ts";
 import { defineRoute, events, nothing, type Route } from "../../http/route.ts";
 import { EventStream } from "../../http/sse.ts";
 import { wholeNumber } from "../../http/whole-number.ts";
-import { mayInspect } from "../access.ts";
+import { mayFork, mayInspect, mayResume } from "../access.ts";
 import { findExecution, type Workflows } from "../find.ts";
-import { toStateView } from "../results.ts";
+import { toStateView, type StateView } from "../results.ts";
 import { EventShape, StateShape } from "../shapes.ts";
 import { cannotRead, unknownExecution } from "./errors.ts";
 import { follow } from "./follow.ts";
@@ -30,16 +31,19 @@ export function readRoutes(options: WorkflowRoutesOptions): readonly Route<Workf
       path: "/workflows/:id/executions/:executionId/state",
       summary: "Get an execution",
       description:
-        "The response has the status, the input and the context, and the result, the error or the suspension.",
+        "The response has the status, the input and the context, and the result, the error or the suspension. With `include=access`, an execution that is not running has `mayFork`, and a suspended one `mayResume`: whether the caller may do that.",
       access: "public",
       action: "execution.read",
+      query: v.object({ include: v.optional(commaList(["access"])) }),
       responses: { 200: StateShape },
       errors: { ...unknownExecution, ...cannotRead },
       find: (head) => findExecution(engine, head),
       async handle(head) {
         const { found } = head;
         const isInspector = found.retriedBy !== undefined && (await mayInspect(head, found, showErrors));
-        const view = toStateView(found, showErrors, isInspector);
+        const view: StateView = toStateView(found, showErrors, isInspector);
+        if (head.query.include && found.status !== "running") view.mayFork = await mayFork(head, found);
+        if (head.query.include && found.status === "suspended") view.mayResume = await mayResume(head, found);
         return new Reply(view, { headers: idHeader(view.executionId) });
       },
     }),

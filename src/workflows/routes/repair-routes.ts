@@ -4,6 +4,7 @@ import { Prefer } from "../../http/prefer.ts";
 import { defineRoute, type Route } from "../../http/route.ts";
 import {
   findExecution,
+  findStartable,
   findWorkflow,
   type ExecutionRequest,
   type RegisteredWorkflow,
@@ -74,8 +75,9 @@ export function repairRoutes(options: WorkflowRoutesOptions): readonly Route<Wor
         default: refusedByStep,
       },
       find,
-      async handle({ headers, body, identity, request, found: { workflow, state }, hold }) {
+      async handle({ params, headers, body, identity, request, snapshot, found: { workflow, state }, hold }) {
         const { fromStep, input } = body;
+        if (input !== undefined) await findStartable({ action: "workflow.execute", params, identity, snapshot });
         const asked = { fromStep, input, executionId: body.options?.executionId };
         const { id } = await keep(engine, hold(), fork(engine, workflow, state, asked, identity));
         return headers.Prefer ? toStarted(id) : settle(options, id, 0, request.signal);

@@ -119,11 +119,18 @@ export function expected({ allows }: Rule, { name, action, access, status }: Row
     return mayDecide ? { status } : caller === "owner" ? forbidden : { status: 404, error: "Approval <id> not found" };
   }
   const isAboutExecution = action.startsWith("execution.");
-  if (isAllowed === undefined) return isAboutExecution && caller !== "owner" ? unknown : { status };
+  if (isAllowed === undefined && isAboutExecution && caller !== "owner") return unknown;
+  if (isAllowed === undefined) return guarded[action] ? { status: 403, error: guarded[action] } : { status };
   if (isAllowed) return { status };
   if (!isAboutExecution) return forbidden;
   // 404, or 403 if the caller started the execution or may read it.
   return caller === "owner" || allows("execution.read", caller) ? forbidden : unknown;
 }
+/** docs/auth.md, "Actions that need authorize". */
+const guarded: Record<string, string> = {
+  "execution.fork": "Forbidden: forks need authorize, see docs/auth.md",
+  "schedule.trigger": "Forbidden: schedule commands need authorize, see docs/auth.md",
+  "schedule.pause": "Forbidden: schedule commands need authorize, see docs/auth.md",
+};
 const forbidden: Expected = { status: 403, error: "Forbidden" };
 const unknown: Expected = { status: 404, error: "Execution <id> not found" };

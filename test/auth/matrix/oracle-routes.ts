@@ -9,6 +9,8 @@ export interface Route {
   readonly status: readonly number[];
   /** How often code of the author is then seen to run: a custom handler, a step, the model. */
   readonly runs: number | "any";
+  /** Under a provider the answer is a 403: there is no `authorize` here. */
+  readonly isGuarded?: boolean;
 }
 
 const row = (name: string, access: Access, status: number | number[], runs: number | "any" = 0): Route => ({
@@ -17,6 +19,7 @@ const row = (name: string, access: Access, status: number | number[], runs: numb
   status: [status].flat(),
   runs,
 });
+const guarded = (name: string, status: number): Route => ({ ...row(name, "closed", status), isGuarded: true });
 
 /**
  * The table of docs/auth.md, "Open and close routes", by hand. `{running}` and `{suspended}` are executions of the case's own,
@@ -88,7 +91,8 @@ export const routes: readonly Route[] = [
   row("GET /workflows/rare/executions/unknown/steps", "closed", 404),
   row("POST /workflows/asks/executions/{suspended}/retry", "closed", 409),
   row("POST /workflows/asks/executions/unknown/retry", "closed", 404),
-  row("POST /workflows/waits/executions/{running}/fork", "closed", 409),
+  guarded("POST /workflows/waits/executions/{running}/fork", 409),
+  guarded("POST /workflows/asks/executions/{suspended}/fork", 200),
   row("POST /workflows/asks/executions/unknown/fork", "closed", 404),
   row("POST /workflows/waits/executions/{running}/cancel", "closed", 200),
   row("POST /workflows/asks/executions/{suspended}/cancel", "closed", 200),
@@ -99,12 +103,12 @@ export const routes: readonly Route[] = [
   row("GET /schedules", "closed", 200),
   row("HEAD /schedules", "closed", 200),
   row("POST /schedules", "open", 405),
-  row("POST /schedules/nightly/trigger", "closed", 202),
+  guarded("POST /schedules/nightly/trigger", 202),
   row("POST /schedules/unknown/trigger", "closed", 404),
   row("GET /schedules/nightly/trigger", "open", 405),
-  row("POST /schedules/nightly/pause", "closed", 200),
+  guarded("POST /schedules/nightly/pause", 200),
   row("POST /schedules/unknown/pause", "closed", 404),
-  row("POST /schedules/nightly/resume", "closed", 200),
+  guarded("POST /schedules/nightly/resume", 200),
   row("POST /schedules/unknown/resume", "closed", 404),
   // The id of an execution is the key to these.
   row("POST /workflows/waits/executions/{running}/suspend", "open", 200),

@@ -8,7 +8,8 @@ import { surelyExpired, undecided, type Token, type Verdict } from "./oracle-tok
  * written out beside it, in the tables `oracle-modes.ts`, `oracle-routes.ts` and `oracle-tokens.ts`.
  */
 export function expected(mode: Mode, route: Route, token: Token): Expected {
-  const { status, runs } = route;
+  const { runs } = route;
+  const status = mode.provider && route.isGuarded ? [403] : route.status;
   const serve = (who: string | null): Expected => ({ refused: false, status, runs, who });
   // The cross-origin middleware comes first.
   if (route.name.startsWith("PREFLIGHT") && mode.cors !== false)

@@ -22,7 +22,7 @@ const taps = defineWorkflow({ id: "taps" }).andForEach({
 });
 
 let secondBegins = Promise.withResolvers<void>();
-const lost = defineWorkflow({ id: "lost" })
+const lost = defineWorkflow({ id: "lost", authorize: () => true })
   .andRace({
     id: "race",
     steps: [

@@ -30,7 +30,7 @@ const inner = defineWorkflow({
   .andThen({ id: "second", execute: work });
 const plain = defineWorkflow({ id: "plain" }).andThen({ id: "only", execute: work });
 
-const every = defineWorkflow({ id: "every", input: v.object({ n: v.number() }) })
+const every = defineWorkflow({ id: "every", input: v.object({ n: v.number() }), authorize: () => true })
   .andThen({ id: "then", execute: work })
   .andTap({ id: "tap", execute: work })
   .andAgent({ id: "agent", agent, prompt: "Hi" })
