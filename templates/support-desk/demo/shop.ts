@@ -1,4 +1,5 @@
 /** The shop of the demo. Replace it by calls of your own systems. */
+import { ServeError } from "agentserve";
 
 interface Order {
   readonly number: string;
@@ -25,9 +26,10 @@ const helpPages = [
 /** The amounts that were paid back, by the key of the call. */
 const refunds = new Map<string, number>();
 
+/** Returns an order of a user. Models and users get the message of a `ServeError`, and of no other error of a tool. */
 export function findOrder(userId: string | undefined, number: string) {
   const order = orders.find((one) => one.number === number && one.customer === userId);
-  if (!order) throw new Error(`There is no order ${number}`);
+  if (!order) throw new ServeError(404, `There is no order ${number}`);
   const { item, price, status } = order;
   return { number, item, price, status };
 }
@@ -39,7 +41,7 @@ export function searchHelp(question: string) {
 
 export function payBack(userId: string | undefined, number: string, amount: number, key: string) {
   const { item, price } = findOrder(userId, number);
-  if (amount > price) throw new Error(`The ${item} cost only ${price} €`);
+  if (amount > price) throw new ServeError(400, `The ${item} cost only ${price} €`);
   refunds.set(key, amount); // with the same key, the money is paid once
   return { number, item, refunded: amount };
 }
