@@ -34,13 +34,14 @@ export function toTerminalLines(
   const problem = record.error === undefined ? undefined : toErrorText(record.error);
   const lead: Part[] = [dim(`${toClock(at)} `), ...toLabel(level)];
   const lines = toHead(record, problem, lead, columns);
-  if (problem && (isSerious(level) || record.message === "Tool failed"))
-    lines.push(...toDetails(problem, error, columns, options));
+  if (problem && (isSerious(level) || isOfTool(record))) lines.push(...toDetails(problem, error, columns, options));
   return lines.map(paint);
 }
 
 const indent = "         "; // the width of the time
 const isSerious = (level: LogLevel): boolean => level === "error" || level === "fatal";
+/** True for the warning about a tool's error: the call is not repeated, so its code is shown as that of an error. */
+const isOfTool = ({ level, data }: LogRecord): boolean => level === "warn" && isObject(data) && "tool" in data;
 
 function toHead(record: LogRecord, problem: ErrorText | undefined, lead: Part[], columns: number): Part[][] {
   const long = toLine(record, problem?.headline);
