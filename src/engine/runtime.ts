@@ -45,6 +45,7 @@ export interface Runtime<StartExtra = unknown, AskExtra = unknown> {
   /** Sends an event to the executions that wait for it, now or later. It is stored when the promise resolves. */
   send(event: EventToSend): Promise<{ id: string }>;
   readonly executions: Executions;
+  readonly conversations: RuntimeConversations;
 }
 
 /** The workflows and agents of a project, by id. `agentserve types` adds them. */
@@ -147,6 +148,48 @@ export interface ForkOptions {
   input?: unknown;
   /** The id of the fork. Throws 409 if there is an execution with this id. @default a new id */
   executionId?: string | undefined;
+}
+/** The stored conversations that a runtime may see: those of its user, or all for the server itself. */
+export interface RuntimeConversations {
+  /** Lists 50 conversations of a user with an agent, newest first. Throws 403 for a user that the runtime does not act for. */
+  list(
+    agent: Agent | AgentId,
+    options?: { userId?: string; cursor?: string },
+  ): Promise<{ items: ConversationSummary[]; nextCursor: string | null }>;
+  /** Reads the last 100 messages, or those before one of them. Throws 404 if there is no such conversation. */
+  get(
+    agent: Agent | AgentId,
+    conversationId: string,
+    options?: { userId?: string; before?: string },
+  ): Promise<ConversationWithMessages>;
+  /**
+   * Adds a message of a person, when the turns before it have ended. It is stored when the promise resolves. A step that runs
+   * again adds the same message.
+   */
+  append(
+    agent: Agent | AgentId,
+    conversationId: string,
+    options: { text: string; author: { id: string | number; name?: string }; userId?: string },
+  ): Promise<{ messageId: string }>;
+  /** Deletes a conversation, and ends its turns. Throws 404 if there is none. */
+  delete(agent: Agent | AgentId, conversationId: string, options?: { userId?: string }): Promise<void>;
+}
+/** A conversation, as the routes show it. */
+export interface ConversationSummary {
+  id: string;
+  title: string;
+  createdAt: string | null;
+  updatedAt: string;
+  messageCount: number;
+  /** True if it is one of the user that the runtime acts for. */
+  isOwn: boolean;
+  running: boolean;
+}
+export interface ConversationWithMessages extends Omit<ConversationSummary, "running"> {
+  /** The messages, oldest first, as `useChat` takes them. */
+  messages: { id: string; role: string; parts: unknown[]; metadata?: unknown }[];
+  hasMore: boolean;
+  running: { messageId: string } | null;
 }
 /** The executions of a list: those that fit every field. */
 export interface ExecutionFilter {

@@ -146,7 +146,7 @@ export function assemble(project: Project, parts: ServerParts, serving: Serving 
     clock,
     root,
     createRuntime: (call, signal, within) =>
-      createRuntime(runtimeParts, { actor: actingFor(call), snapshot: current, signal, within }),
+      createRuntime(runtimeParts, { actor: actingFor(call), snapshot: current, signal, within, turn: call }),
     targets: createToolTargets({ engine, snapshot: current, showErrors: mode === "dev" }),
     keepModelCalls: isConsoleOn(config.console, mode),
     showDetail: mode === "dev",

@@ -12,6 +12,7 @@ import { fromJsonText, isObject } from "../core/json.ts";
 import { validate, type Schema } from "../core/schema.ts";
 import type { Agent, Prompt, WorkflowReference } from "../engine/reference.ts";
 import type { Engine } from "../engine/backend.ts";
+import type { ConversationKey } from "../engine/conversations.ts";
 import type { Execution, ExecutionState } from "../engine/execution.ts";
 import type {
   EventToSend,
@@ -34,6 +35,7 @@ import { createHandle, untilDone } from "../workflows/handle.ts";
 import { fork as forkExecution, forkOnce } from "../workflows/repair.ts";
 import { EventBody, sendEvent } from "../workflows/send-event.ts";
 import { ForkOptionsShape, StartOptionsShape } from "../workflows/start-options.ts";
+import { createRuntimeConversations } from "./runtime-conversations.ts";
 
 export interface RuntimeParts {
   readonly engine: Engine;
@@ -52,6 +54,8 @@ export interface RuntimeUse {
   readonly within?: StepCaller | undefined;
   /** Aborts the questions that it asks. @default never */
   readonly signal?: AbortSignal | undefined;
+  /** The conversation of the agent call that has the runtime. @default none */
+  readonly turn?: Partial<ConversationKey> | undefined;
 }
 
 type Extra = { as?: RuntimeUser; key?: string; cancelWith?: "parent" };
@@ -74,6 +78,7 @@ export function createRuntime(parts: RuntimeParts, use: RuntimeUse): SystemRunti
   let children = 0;
   let events = 0;
   let forks = 0;
+  let messages = 0;
 
   /** Returns the call of some options. The context is journaled, so it is plain JSON from the beginning. */
   async function toCall(options: (StartOptions | QuestionOptions<Schema | undefined>) & Extra): Promise<CheckedCall> {
@@ -191,8 +196,20 @@ export function createRuntime(parts: RuntimeParts, use: RuntimeUse): SystemRunti
       release();
     }
   }
+  const conversations = createRuntimeConversations({
+    agents,
+    ready,
+    snapshot,
+    user: { isServer: actor === "system", userId: identity.caller?.userId },
+    turn: use.turn,
+    persist,
+    nextId: () => (step ? toOwnId("message", step, `#${++messages}`) : undefined),
+    signal: own,
+    maxBytes,
+  });
 
   return {
+    conversations,
     start,
     execute: async (
       workflow: WorkflowReference<never, unknown> | string,

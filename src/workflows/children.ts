@@ -54,7 +54,11 @@ export async function beginOnce(
 type StepPlace = Pick<StepCaller, "execution" | "idempotencyKey">;
 
 /** Returns the id of something that a step makes: the same when the step runs again. */
-export function toOwnId(kind: "child" | "event", { execution, idempotencyKey }: StepPlace, name: string): string {
+export function toOwnId(
+  kind: "child" | "event" | "message",
+  { execution, idempotencyKey }: StepPlace,
+  name: string,
+): string {
   // An execution id can be reused after retention has deleted the execution. `startAt` makes the text unique.
   const text = `${execution.startAt} ${idempotencyKey}\n${name}`;
   return `${kind}:${createHash("sha256").update(text).digest("base64url").slice(0, 22)}`;

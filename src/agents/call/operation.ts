@@ -69,7 +69,11 @@ export interface AnswerReader extends PartReader {
   ask(toolCallId: string, approvalId: string): void;
 }
 /** Creates the runtime of the tools and hooks of a call. It acts for the user of the call, and asks until the signal is aborted. */
-export type CreateCallRuntime = (call: CallContext, signal: AbortSignal, step: StepCaller | undefined) => Runtime;
+export type CreateCallRuntime = (
+  call: CallContext & { readonly agentId: string },
+  signal: AbortSignal,
+  step: StepCaller | undefined,
+) => Runtime;
 
 /** One call of an agent, from its first hook to its last. */
 export class Operation {
@@ -153,7 +157,12 @@ export class Operation {
 
   /** The runtime for hooks and tools. */
   get runtime(): Runtime {
-    return (this.#runtime ??= this.#parts.createRuntime(this.callContext, this.signal, this.#parts.step));
+    const { agent, callContext, signal } = this;
+    return (this.#runtime ??= this.#parts.createRuntime(
+      { ...callContext, agentId: agent.id },
+      signal,
+      this.#parts.step,
+    ));
   }
 
   #toContext(): AgentContext {

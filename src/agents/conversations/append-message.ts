@@ -8,6 +8,8 @@ import { missingConversation } from "./access.ts";
 
 /** A message that a person writes into a conversation, beside its user and its agent. */
 export interface PersonMessage {
+  /** The id. A message with it is stored once. @default a new one */
+  readonly id?: string | undefined;
   readonly text: string;
   readonly author: Author;
 }
@@ -29,13 +31,14 @@ interface AppendParts {
 export async function appendMessage(
   { conversations, admit, signal, now }: AppendParts,
   key: ConversationKey,
-  { text, author }: PersonMessage,
+  { id, text, author }: PersonMessage,
 ): Promise<string> {
   const turn = await conversations.open(key, { signal });
   try {
+    if (id !== undefined && (await turn.history(id, admit)).found) return id;
     const name = author.name ?? (toShownName(author.id) || "unknown");
     const message = await toStored({
-      id: newId(),
+      id: id ?? newId(),
       role: "user",
       parts: [{ type: "text", text }],
       models: [{ role: "user", content: `[Message from ${name}] ${text}` }],
