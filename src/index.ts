@@ -159,6 +159,7 @@ export {
 
 // Starting workflows and asking agents from code
 export type {
+  ActingAs,
   AgentId,
   Cancellation,
   ChildOptions,

@@ -254,8 +254,8 @@ export interface ListFilter {
   readonly status?: readonly ExecutionStatus[] | undefined;
   /** Suspended for any of these reasons. @default also executions that are not suspended */
   readonly kind?: readonly SuspensionKind[] | undefined;
-  /** Only executions that this user started. */
-  readonly userId?: string | undefined;
+  /** Only executions that this user started. Null: only those without a user. */
+  readonly userId?: string | null | undefined;
   /** The beginning of the id. */
   readonly idPrefix?: string | undefined;
   readonly isCancelled?: boolean | undefined;

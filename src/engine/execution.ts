@@ -20,6 +20,8 @@ export interface Execution {
   readonly concurrencyKey?: string | undefined;
   /** The authenticated user who started it. */
   readonly user?: Caller["user"] | undefined;
+  /** Started by code of the server without a user, or by a schedule: its steps see all executions. Not shown to clients. */
+  readonly begunBy?: "server" | undefined;
   /** The span in which it was started. */
   readonly trace?: SpanIds | undefined;
   readonly startAt: number;

@@ -8,6 +8,8 @@ import type { Suspension, SuspensionKind } from "./suspension.ts";
 
 /**
  * Starts workflows, asks agents and sends events from code, without HTTP. It acts for a user, or for the server itself.
+ * A runtime sees the executions of its user; without a user, those without one. That of the server itself sees all
+ * executions, and so does that of a step whose execution was started by the server itself or by a schedule.
  * Each call waits until the store is open. Errors are those of the HTTP routes: a `ServeError` with the same status.
  */
 export interface Runtime<StartExtra = unknown, AskExtra = unknown> {
@@ -46,6 +48,15 @@ export interface Runtime<StartExtra = unknown, AskExtra = unknown> {
   send(event: EventToSend): Promise<{ id: string }>;
   readonly executions: Executions;
   readonly conversations: RuntimeConversations;
+  /**
+   * Returns a runtime that sees all executions, and takes `as`. Without `as` it acts for the same user. In a step, children,
+   * answers and events are those of the step.
+   */
+  asServer(): Runtime<StartExtra & ActingAs, AskExtra & ActingAs>;
+}
+/** The user to whom an execution or a question belongs. @default the user of the runtime */
+export interface ActingAs {
+  as?: RuntimeUser;
 }
 
 /** The workflows and agents of a project, by id. `agentserve types` adds them. */
@@ -63,7 +74,7 @@ export type StartOf<Id> = RegisteredAs<Id> extends WorkflowReference<infer Start
 export type ResultOf<Id> = RegisteredAs<Id> extends WorkflowReference<never, infer Result> ? Result : unknown;
 
 /** A runtime of the server itself. `as` names the user whom an execution or a question belongs to. @default no user */
-export type SystemRuntime = Runtime<{ as?: RuntimeUser }, { as?: RuntimeUser }>;
+export type SystemRuntime = Runtime<ActingAs, ActingAs>;
 /** The runtime of a step: it starts children. */
 export type StepRuntime = Runtime<ChildOptions>;
 export interface ChildOptions {
@@ -129,11 +140,14 @@ export interface Cancellation {
   readonly reason: string;
 }
 
-/** The executions that a runtime may see: those of its user, or all for the server itself. */
+/** The executions that a runtime sees. */
 export interface Executions {
-  /** Returns an execution. Throws 404 if there is none with this id. */
+  /** Returns an execution. Throws 404 if there is none with this id, or if it is not visible. */
   get(executionId: string): Promise<ExecutionHandle>;
-  /** Lists executions, newest first. Long values are replaced by markers, as in `GET /executions`. */
+  /**
+   * Lists executions, newest first. Long values are replaced by markers, as in `GET /executions`. Throws 403 for the `userId` of
+   * another user, unless the runtime sees all executions.
+   */
   list(filter?: ExecutionFilter): Promise<{ items: ExecutionView[]; nextCursor: string | null }>;
   /**
    * Starts a new execution with the results of another one, for the same user. `authorize` is not asked. In a step, a fork that

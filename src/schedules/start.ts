@@ -28,7 +28,8 @@ export async function startExecution(
   async function make() {
     const workflow = findWorkflow(snapshot, workflowId);
     const input = await within(inputMs, Promise.resolve(toInput({ at: new Date(at) })), { onLate });
-    return { workflow, execution: await prepare(engine, workflow, input, { executionId }, identity) };
+    const execution = await prepare(engine, workflow, input, { executionId }, identity, { begunBy: "server" });
+    return { workflow, execution };
   }
   const { workflow, execution } = await make().catch((cause: unknown) => {
     throw new RefusedStart("The execution cannot be made", { cause });

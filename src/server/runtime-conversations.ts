@@ -54,9 +54,8 @@ export function createRuntimeConversations(parts: RuntimeConversationsParts): Ru
 
   /** Returns the user that a call is about. */
   function toUserId(asked: string | undefined): string | undefined {
-    if (user.isServer) return asked;
-    if (asked !== undefined && asked !== user.userId) throw forbidden();
-    return user.userId;
+    if (!user.isServer && asked !== undefined && asked !== user.userId) throw forbidden();
+    return asked ?? user.userId;
   }
   function toKey(agent: Agent | string, id: unknown, asked: string | undefined): ConversationKey {
     if (typeof id !== "string") throw badRequest("runtime.conversations: expected the id of a conversation");
@@ -68,7 +67,7 @@ export function createRuntimeConversations(parts: RuntimeConversationsParts): Ru
     return findAgent(snapshot(), id).definition.id;
   }
   const isOwn = ({ userId }: { readonly userId?: string | undefined }): boolean =>
-    !user.isServer && userId !== undefined && userId === user.userId;
+    userId !== undefined && userId === user.userId;
 
   return {
     async list(agent, options = {}) {

@@ -6,14 +6,14 @@ import { isUserId, toCaller } from "../auth/user.ts";
 import type { Snapshot } from "../config/snapshot.ts";
 import { applyIdentity, type Caller, type Identity } from "../core/caller.ts";
 import { cut } from "../core/cut.ts";
-import { badRequest, notFound, type ServeError } from "../core/error.ts";
+import { badRequest, notFound, ServeError } from "../core/error.ts";
 import { newId } from "../core/id.ts";
 import { fromJsonText, isObject } from "../core/json.ts";
 import { validate, type Schema } from "../core/schema.ts";
 import type { Agent, Prompt, WorkflowReference } from "../engine/reference.ts";
 import type { Engine } from "../engine/backend.ts";
 import type { ConversationKey } from "../engine/conversations.ts";
-import type { Execution, ExecutionState } from "../engine/execution.ts";
+import type { ExecutionState } from "../engine/execution.ts";
 import type {
   EventToSend,
   ExecutionFilter,
@@ -26,10 +26,10 @@ import type {
   StepRuntime,
   SystemRuntime,
 } from "../engine/runtime.ts";
-import type { Visible } from "../workflows/access.ts";
-import { beginChild, toOwnId } from "../workflows/children.ts";
+import { isIn, type Visible } from "../workflows/access.ts";
+import { beginChild, toOrigin, toOwnId } from "../workflows/children.ts";
 import { listForCode } from "../workflows/code-list.ts";
-import { begin, toText, type BeginOptions } from "../workflows/executions.ts";
+import { begin, toText, type BeginOptions, type Origin } from "../workflows/executions.ts";
 import { findWorkflow } from "../workflows/find.ts";
 import { createHandle, untilDone } from "../workflows/handle.ts";
 import { fork as forkExecution, forkOnce } from "../workflows/repair.ts";
@@ -56,6 +56,16 @@ export interface RuntimeUse {
   readonly signal?: AbortSignal | undefined;
   /** The conversation of the agent call that has the runtime. @default none */
   readonly turn?: Partial<ConversationKey> | undefined;
+  /** The same for a runtime and its `asServer()`, which sees all executions. @default a new one, which is not of the server */
+  readonly asServer?: Numbers;
+}
+/** The numbers of children, events, forks and messages so far, and the questions of a step. */
+interface Numbers {
+  children: number;
+  events: number;
+  forks: number;
+  messages: number;
+  readonly questions: StepQuestions | undefined;
 }
 
 type Extra = { as?: RuntimeUser; key?: string; cancelWith?: "parent" };
@@ -74,11 +84,15 @@ export function createRuntime(parts: RuntimeParts, use: RuntimeUse): SystemRunti
   const handleOf = <Result>(id: string): ExecutionHandle<Result> =>
     createHandle({ engine, workflows: snapshot, caller: identity.caller, step: waiting }, id);
   const persist = <T>(work: () => Promise<T>): Promise<T> => (waiting ? untilDone(waiting, work) : work());
-  const questions = step && new StepQuestions(step, agents);
-  let children = 0;
-  let events = 0;
-  let forks = 0;
-  let messages = 0;
+  const isServer = actor === "system" || use.asServer !== undefined;
+  const numbers: Numbers = use.asServer ?? {
+    children: 0,
+    events: 0,
+    forks: 0,
+    messages: 0,
+    questions: step && new StepQuestions(step, agents),
+  };
+  const { questions } = numbers;
 
   /** Returns the call of some options. The context is journaled, so it is plain JSON from the beginning. */
   async function toCall(options: (StartOptions | QuestionOptions<Schema | undefined>) & Extra): Promise<CheckedCall> {
@@ -89,8 +103,12 @@ export function createRuntime(parts: RuntimeParts, use: RuntimeUse): SystemRunti
     if ("problem" in checked) throw invalid(checked.problem);
     return { options: checked.value as BeginOptions, identity: as === undefined ? identity : toIdentity(as) };
   }
+  function toOriginOf({ caller }: Identity): Origin | undefined {
+    if (waiting) return toOrigin(waiting, { userId: caller?.userId });
+    return actor === "system" && !caller ? { begunBy: "server" } : undefined;
+  }
   function toIdentity(user: RuntimeUser): Identity {
-    if (actor !== "system") throw invalid("as: this runtime acts for its own user only");
+    if (!isServer) throw invalid("as: this runtime acts for its own user only; use runtime.asServer()");
     if (!isObject(user) || !isUserId(user.id)) throw invalid("as: expected a user with an id");
     toText(user, "as", invalid); // it is journaled
     return { ...system, caller: toCaller(user) };
@@ -104,18 +122,18 @@ export function createRuntime(parts: RuntimeParts, use: RuntimeUse): SystemRunti
     const id = idOf(workflow, "a workflow");
     if (!isObject(options)) throw invalid("expected an object");
     const { key, cancelWith } = options as Extra;
-    const name = key === undefined ? `#${++children}` : `=${key}`; // a key is never a number of another call
+    const name = key === undefined ? `#${++numbers.children}` : `=${key}`; // a key is never a number of another call
     await ready();
     const version = snapshot();
     const release = version.hold("request");
     try {
       const runnable = findWorkflow(version, id);
       const call = await toCall(options);
-      if (!step)
-        return handleOf<never>(
-          (await persist(() => begin(engine, runnable, input, call.options, call.identity, false, parentOf(waiting))))
-            .id,
-        );
+      if (!step) {
+        const origin = toOriginOf(call.identity);
+        const begun = await persist(() => begin(engine, runnable, input, call.options, call.identity, false, origin));
+        return handleOf<never>(begun.id);
+      }
       if (call.options.executionId !== undefined) throw invalid("executionId: a child has an id of its own");
       if (key !== undefined && (typeof key !== "string" || key === "")) throw invalid("key: expected a text");
       if (cancelWith !== undefined && cancelWith !== "parent") throw invalid('cancelWith: expected "parent"');
@@ -158,11 +176,15 @@ export function createRuntime(parts: RuntimeParts, use: RuntimeUse): SystemRunti
     }
   }
 
+  /** The executions that it sees: those of its user, or those without one. The server itself sees all. */
   const toVisible = (userId: string | undefined): Visible => {
-    // Without a provider, anyone may see everything.
-    if (actor === "system" || !snapshot().config.auth) return { userId };
     const mine = identity.caller?.userId;
-    return mine === undefined || (userId !== undefined && userId !== mine) ? undefined : { userId: mine };
+    const { begunBy, userId: owner } = waiting?.execution ?? {};
+    if (isServer || (begunBy === "server" && owner === mine)) return { userId };
+    if (userId !== undefined && userId !== mine) throw new ServeError(403, ofOther);
+    if (mine !== undefined) return { userId: mine };
+    // With a provider, a request without a token has nothing.
+    return waiting || !snapshot().config.auth ? { userId: null } : undefined;
   };
 
   /** Returns the state of an execution that it may see. */
@@ -171,13 +193,12 @@ export function createRuntime(parts: RuntimeParts, use: RuntimeUse): SystemRunti
     await ready();
     const visible = toVisible(undefined);
     const state = visible && (await engine.state(executionId));
-    if (!state || (visible.userId !== undefined && state.execution.userId !== visible.userId))
-      throw notFound(`Execution ${cut(String(executionId))} not found`);
+    if (!state || !isIn(visible, state.execution)) throw notFound(`Execution ${cut(String(executionId))} not found`);
     return state;
   }
 
   async function fork(executionId: string, given: ForkOptions = {}): Promise<ExecutionHandle> {
-    const name = `#${++forks}`; // before any `await`: the same when the step runs again
+    const name = `#${++numbers.forks}`; // before any `await`: the same when the step runs again
     const checked = await validate(ForkOptionsShape, given);
     if ("problem" in checked) throw invalid(checked.problem);
     const options = checked.value as ForkOptions; // its schema has made it
@@ -186,11 +207,12 @@ export function createRuntime(parts: RuntimeParts, use: RuntimeUse): SystemRunti
     const release = version.hold("request");
     try {
       const runnable = findWorkflow(version, state.execution.workflowId);
-      const parent = parentOf(waiting);
+      const { execution: original } = state;
+      const origin = waiting ? toOrigin(waiting, original) : isServer ? { begunBy: original.begunBy } : {};
       const forking = async (): Promise<string> =>
         step && options.executionId === undefined
           ? forkOnce(engine, step, { name, runnable, state, options })
-          : (await forkExecution(engine, runnable, state, { ...options, parent })).id;
+          : (await forkExecution(engine, runnable, state, { ...options, ...origin })).id;
       return handleOf(await persist(forking));
     } finally {
       release();
@@ -200,16 +222,17 @@ export function createRuntime(parts: RuntimeParts, use: RuntimeUse): SystemRunti
     agents,
     ready,
     snapshot,
-    user: { isServer: actor === "system", userId: identity.caller?.userId },
+    user: { isServer, userId: identity.caller?.userId },
     turn: use.turn,
     persist,
-    nextId: () => (step ? toOwnId("message", step, `#${++messages}`) : undefined),
+    nextId: () => (step ? toOwnId("message", step, `#${++numbers.messages}`) : undefined),
     signal: own,
     maxBytes,
   });
 
   return {
     conversations,
+    asServer: () => createRuntime(parts, { ...use, asServer: numbers }),
     start,
     execute: async (
       workflow: WorkflowReference<never, unknown> | string,
@@ -226,7 +249,7 @@ export function createRuntime(parts: RuntimeParts, use: RuntimeUse): SystemRunti
       const checked = await validate(EventBody, event);
       if ("problem" in checked) throw badRequest(`Invalid event: ${checked.problem}`);
       // A step that runs again sends the same events.
-      const id = event.id ?? (step ? toOwnId("event", step, `#${++events}`) : newId());
+      const id = event.id ?? (step ? toOwnId("event", step, `#${++numbers.events}`) : newId());
       return persist(() => sendEvent(engine, { ...event, id }, { isFromCode: true, maxBytes }));
     },
     executions: {
@@ -240,8 +263,7 @@ export function createRuntime(parts: RuntimeParts, use: RuntimeUse): SystemRunti
   };
 }
 
-const parentOf = (step: StepCaller | undefined): Execution["parent"] => step && { id: step.execution.id };
-
+const ofOther = "Forbidden: executions of another user need runtime.asServer()";
 const invalid = (detail: string): ServeError => badRequest(`Invalid options: ${detail}`);
 
 /** Returns the identity of code that acts for the user of an execution or of an agent call. */

@@ -10,7 +10,7 @@ import { fromJsonText } from "../core/json.ts";
 import type { Engine } from "../engine/backend.ts";
 import type { ExecutionState } from "../engine/execution.ts";
 import { checkStep, mayAct } from "../workflows/access.ts";
-import { beginOnce } from "../workflows/children.ts";
+import { beginOnce, toOrigin } from "../workflows/children.ts";
 import { findWorkflow } from "../workflows/find.ts";
 import { untilDone } from "../workflows/handle.ts";
 import { toError, toResult, type ShowErrors } from "../workflows/results.ts";
@@ -99,7 +99,7 @@ export function createToolTargets({ engine, snapshot, showErrors }: ToolTargetsP
         input,
         call: { userId, user, conversationId, context },
       };
-      await beginOnce(engine, id, child, step && { id: step.execution.id });
+      await beginOnce(engine, id, child, step && toOrigin(step, call));
     } finally {
       release();
     }

@@ -33,11 +33,14 @@ export async function checkStep(request: ActionRequest, state: ExecutionState, n
   if ((await toQuestion(request, state).ask(request.action, stepId)) === false) throw forbidden();
 }
 
-/** The rule where no `authorize` decides: the executions of this user, or of all users. Undefined: none. */
-export type Visible = { readonly userId: string | undefined } | undefined;
+/**
+ * The rule where no `authorize` decides: the executions of this user, of no user (null), or of all users (undefined).
+ * Undefined: none.
+ */
+export type Visible = { readonly userId: string | null | undefined } | undefined;
 
-const isIn = (visible: Visible, { userId }: Pick<Execution, "userId">): boolean =>
-  visible !== undefined && (visible.userId === undefined || visible.userId === userId);
+export const isIn = (visible: Visible, { userId }: Pick<Execution, "userId">): boolean =>
+  visible !== undefined && (visible.userId === undefined || visible.userId === (userId ?? null));
 
 /** Decides whether the caller may read an execution: by `authorize`, else by the rule. */
 export function mayRead(request: AccessRequest, state: ExecutionState, visible: Visible): boolean | Promise<boolean> {

@@ -49,7 +49,7 @@ async function* nothing(signal: AbortSignal): AsyncGenerator<never> {
  * Returns the rule where no `authorize` decides. With a provider, a caller sees their own executions, and those of another
  * user if they ask for that one and there is no `ownership`. Throws a 403 if there is, and no `authorize`.
  */
-function toVisible({ identity, snapshot }: ListRequest, userId: string | undefined): Visible {
+function toVisible({ identity, snapshot }: ListRequest, userId: ListFilter["userId"]): Visible {
   const { checked, ownership, caller } = identity;
   if (!checked || (userId !== undefined && userId === caller?.userId)) return { userId };
   if (userId === undefined) return caller?.userId === undefined ? undefined : { userId: caller.userId };

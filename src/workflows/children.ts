@@ -2,9 +2,8 @@ import { createHash } from "node:crypto";
 import type { CallContext } from "../core/caller.ts";
 import { ServeError } from "../core/error.ts";
 import type { Engine } from "../engine/backend.ts";
-import type { Execution } from "../engine/execution.ts";
 import type { StepCaller } from "../engine/runtime.ts";
-import { checkInput, toExecution, type Runnable } from "./executions.ts";
+import { checkInput, toExecution, type Origin, type Runnable } from "./executions.ts";
 
 /** A child of a step: its name there, the workflow, and what it is started with. */
 export interface ChildStart {
@@ -18,7 +17,7 @@ export interface ChildStart {
 
 /**
  * Starts a child of a step, and returns its id. A step that runs again, after a crash or a retry, finds the child that it has
- * started, whatever has become of it. Throws a 409 if that child has another workflow or input.
+ * started, whatever has become of it. Throws a 409 if that child has another workflow, user or input.
  */
 export async function beginChild(
   engine: Engine,
@@ -27,13 +26,14 @@ export async function beginChild(
 ): Promise<string> {
   const id = toOwnId("child", step, name);
   const text = await checkInput(runnable.definition.inputSchema, input);
-  const own = { id: step.execution.id, ...(cancels && { cancels }) };
-  const execution = toExecution(engine, runnable, { id, input: text, call, parent: own });
+  const origin = toOrigin(step, call, cancels);
+  const execution = toExecution(engine, runnable, { id, input: text, call, ...origin });
   const { created } = await engine.begin(execution, runnable);
   if (created) return id;
   const known = (await engine.state(id))?.execution;
-  if (known?.workflowId === execution.workflowId && known.input === text) return id;
-  const other = known?.workflowId === execution.workflowId ? "input" : "workflow";
+  const isSame = known?.workflowId === execution.workflowId;
+  if (isSame && known.userId === execution.userId && known.input === text) return id;
+  const other = !isSame ? "workflow" : known.userId === execution.userId ? "input" : "user";
   throw new ServeError(
     409,
     `This step has started child ${name.slice(1)} with another ${other}: give each child a key`,
@@ -45,10 +45,20 @@ export async function beginOnce(
   engine: Engine,
   id: string,
   { runnable, input, call }: Pick<ChildStart, "runnable" | "input" | "call">,
-  parent: Execution["parent"],
+  origin: Origin | undefined,
 ): Promise<void> {
   const text = await checkInput(runnable.definition.inputSchema, input);
-  await engine.begin(toExecution(engine, runnable, { id, input: text, call, ...(parent && { parent }) }), runnable);
+  await engine.begin(toExecution(engine, runnable, { id, input: text, call, ...origin }), runnable);
+}
+
+/** Returns the origin of an execution that a step starts. It inherits `begunBy`, unless it belongs to another user. */
+export function toOrigin(
+  { execution }: Pick<StepCaller, "execution">,
+  { userId }: Pick<CallContext, "userId">,
+  cancels = false,
+): Origin {
+  const { id, begunBy } = execution;
+  return { parent: { id, ...(cancels && { cancels }) }, ...(begunBy && userId === execution.userId && { begunBy }) };
 }
 
 type StepPlace = Pick<StepCaller, "execution" | "idempotencyKey">;

@@ -23,7 +23,7 @@ const FilterShape: v.GenericSchema<ExecutionFilter> = v.object({
   cursor: v.optional(v.string()),
 });
 
-/** Lists executions for code. `toVisible` returns those that it may see, by the user whom the filter names. */
+/** Lists executions for code. `toVisible` returns those that it may see, by the user of the filter. */
 export async function listForCode(
   engine: Engine,
   filter: ExecutionFilter,

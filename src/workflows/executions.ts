@@ -20,7 +20,7 @@ export interface BeginOptions extends Claims {
 
 /**
  * Starts an execution. The request is validated first. Once started, the execution continues even if the request ends.
- * `isAwaited`: the caller is told the id with the result. `parent`: the execution whose step waits for it.
+ * `isAwaited`: the caller is told the id with the result.
  */
 export async function begin(
   engine: Engine,
@@ -29,10 +29,10 @@ export async function begin(
   options: BeginOptions = {},
   identity: Identity,
   isAwaited = false,
-  parent?: Execution["parent"],
+  origin?: Origin,
 ): Promise<Started> {
   const id = options.executionId === undefined ? (isAwaited ? "awaited" : "fresh") : undefined;
-  const execution = await prepare(engine, runnable, input, options, identity, parent);
+  const execution = await prepare(engine, runnable, input, options, identity, origin);
   return toStarted(execution, await engine.begin(execution, runnable, id));
 }
 
@@ -43,13 +43,13 @@ export async function prepare(
   input: unknown,
   options: BeginOptions,
   identity: Identity,
-  parent?: Execution["parent"],
+  origin?: Origin,
 ): Promise<Execution> {
   return toExecution(engine, runnable, {
     id: options.executionId ?? newId(),
     input: await checkInput(runnable.definition.inputSchema, input),
     call: applyIdentity(options, identity),
-    ...(parent && { parent }),
+    ...origin,
   });
 }
 
@@ -62,7 +62,10 @@ export function toStarted(execution: Execution, { created, isWaiting }: Begun): 
   return isWaiting ? { ...execution, isWaiting } : execution;
 }
 
-interface ExecutionParts extends Pick<Execution, "id" | "input" | "fork" | "parent"> {
+/** The code that starts an execution: a step of another one, or the server itself. */
+export type Origin = Pick<Execution, "parent" | "begunBy">;
+
+interface ExecutionParts extends Pick<Execution, "id" | "input" | "fork">, Origin {
   readonly call: CallContext;
 }
 /** Returns an execution that starts now. */

@@ -79,7 +79,7 @@ export async function listExecutions(
  * Returns the executions of a workflow that the caller may list where no `authorize` decides. Throws a 403 if there is
  * `ownership`, no `authorize`, and the filter names another user.
  */
-function toVisible({ identity, snapshot }: ActionRequest, userId: string | undefined): Visible {
+function toVisible({ identity, snapshot }: ActionRequest, userId: ListFilter["userId"]): Visible {
   const { ownership, caller } = identity;
   if (!ownership) return { userId };
   if (userId !== undefined && userId !== caller?.userId && !snapshot.authorizer) throw new ServeError(403, "Forbidden");

@@ -9,8 +9,16 @@ import { planFork, toCopiedRows } from "../engine/fork.ts";
 import type { HistoryRow } from "../engine/history.ts";
 import type { ForkOptions, StepCaller } from "../engine/runtime.ts";
 import type { JournalRow } from "../engine/runs/journal-row.ts";
-import { toOwnId } from "./children.ts";
-import { checkCode, checkInput, toExecution, toStarted, type Runnable, type Started } from "./executions.ts";
+import { toOrigin, toOwnId } from "./children.ts";
+import {
+  checkCode,
+  checkInput,
+  toExecution,
+  toStarted,
+  type Origin,
+  type Runnable,
+  type Started,
+} from "./executions.ts";
 
 /** Retries a failed execution and returns its new state. One retry per failure succeeds. Others get 409. */
 export async function retry(
@@ -36,7 +44,7 @@ export async function fork(
   engine: Engine,
   runnable: Runnable,
   state: ExecutionState,
-  { fromStep, input, executionId = newId(), parent }: ForkOptions & Pick<Execution, "parent">,
+  { fromStep, input, executionId = newId(), ...origin }: ForkOptions & Origin,
   identity?: Identity,
 ): Promise<Started> {
   const original = state.execution;
@@ -56,7 +64,7 @@ export async function fork(
       ? applyIdentity({ context, conversationId, userId }, identity)
       : { context, conversationId, userId, user },
     fork: { from, stepIndex },
-    ...(parent && { parent }),
+    ...origin,
   });
   const source = await planFork(execution, runnable.createWalk, from, rows);
   return toStarted(execution, await engine.fork(execution, runnable, source));
@@ -75,7 +83,7 @@ export async function forkOnce(
   const known = (await engine.state(executionId))?.execution;
   if (known && known.fork?.from !== state.execution.id)
     throw new ServeError(409, `This step has started fork ${name.slice(1)} of another execution`);
-  if (!known) await fork(engine, runnable, state, { ...options, executionId, parent: { id: step.execution.id } });
+  if (!known) await fork(engine, runnable, state, { ...options, executionId, ...toOrigin(step, state.execution) });
   return executionId;
 }
 

@@ -91,7 +91,10 @@ describeServer("runtime in custom routes", { config, only: ["start"] }, (server)
       { success: false, error: expect.stringMatching(/^Input validation failed: amount: /) },
     ]);
     const as0 = await server.get("/as", ada);
-    expect([as0.status, as0.body.error]).toEqual([400, "Invalid options: as: this runtime acts for its own user only"]);
+    expect([as0.status, as0.body.error]).toEqual([
+      400,
+      "Invalid options: as: this runtime acts for its own user only; use runtime.asServer()",
+    ]);
   });
 
   it("asks an agent from a custom route", async () => {

@@ -27,7 +27,7 @@ export interface QuestionParts {
 /**
  * The questions that one attempt of a step asks.
  *
- * Q1. A question is named by its content: the agent, the prompt and the options. After a crash, the code of the step runs
+ * Q1. A question is named by its content: the agent, the prompt, the options and another user than that of the execution. After a crash, the code of the step runs
  *     again and may ask in another order. Questions with the same content are numbered.
  * Q2. The calls of a question are recorded under its name, and at last its answer. One that is answered is not asked again.
  * Q3. A question that is open when the attempt ends fails.
@@ -47,8 +47,9 @@ export class StepQuestions {
   async ask({ agent, prompt, schema, callContext, signal }: StepQuestion): Promise<unknown> {
     const { execution, idempotencyKey, attemptId, signal: aborted, endSignal, logger } = this.#step;
     const shape = schema && fromSchema(schema);
-    const { conversationId, context } = callContext;
-    const name = this.#toName([agent.id, prompt, conversationId, context, shape?.schema]);
+    const { conversationId, context, userId } = callContext;
+    const other = userId === execution.userId ? [] : [userId];
+    const name = this.#toName([agent.id, prompt, conversationId, context, shape?.schema, ...other]);
     const records = scopeRecords(await (this.#records ??= this.#open()), `ask ${name} `);
     const toAnswer = (text: string): unknown => (shape ? shape.read(text) : text);
     signal?.throwIfAborted();

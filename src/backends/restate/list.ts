@@ -84,7 +84,7 @@ function toConditions(filter: ListFilter): string[] {
     ...(workflowId === undefined ? [] : [isOneOf(0, [workflowId])]),
     ...(status ? [isOneOf(3, status)] : []),
     ...(kind ? [isOneOf(3, ["suspended"]), hasKind(kind)] : []),
-    ...(userId === undefined ? [] : [isOneOf(4, [`u${userId}`])]),
+    ...(userId === undefined ? [] : [isOneOf(4, [userId === null ? "" : `u${userId}`])]),
     ...(idPrefix === undefined ? [] : [`starts_with(${part(2)}, ${quote(idPrefix)})`]),
     ...(isCancelled === undefined ? [] : [`${isCancelled ? "" : "not "}${isOneOf(5, [cancelled])}`]),
     ...(since === undefined ? [] : [`${part(1)} >= ${quote(toSortable(since))}`]),

@@ -32,7 +32,7 @@ export class Changes {
     let wake: (() => void) | undefined;
     const push = (change: ExecutionChange): void => {
       if (workflowId !== undefined && change.workflowId !== workflowId) return;
-      if (userId !== undefined && change.userId !== userId) return;
+      if (userId !== undefined && (change.userId ?? null) !== userId) return;
       waiting.push(change);
       if (waiting.length > mostWaiting) end();
       wake?.();

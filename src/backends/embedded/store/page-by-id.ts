@@ -53,7 +53,8 @@ export class PageById {
 }
 
 function toPage(filter: ListFilter): { sql: string; values: Named } {
-  const { workflowId, userId, since = 0, limit } = filter;
+  const { workflowId, since = 0, limit } = filter;
+  const userId = filter.userId ?? undefined;
   const statuses = toStatuses(filter);
   const condition = toTextCondition(filter);
   // The plus keeps SQLite from other indexes.
@@ -67,7 +68,7 @@ function toPage(filter: ListFilter): { sql: string; values: Named } {
   ].join(" and ");
   const { started, id: before } = toFirst(filter);
   // Rows that `isMatch` refuses must not take the places of others.
-  const isExact = filter.kind === undefined && filter.isCancelled === undefined;
+  const isExact = filter.kind === undefined && filter.isCancelled === undefined && filter.userId !== null;
   return {
     sql: `select ${toColumns(filter)} from executions where ${where} order by +started desc, id desc limit :limit`,
     values: {

@@ -79,7 +79,8 @@ export class PageNumbers {
   }
 
   #toSources(filter: ListFilter): Source[] {
-    const { workflowId, userId, since = 0 } = filter;
+    const { workflowId, since = 0 } = filter;
+    const userId = filter.userId ?? undefined; // executions without a user have no index
     const place = toFirst(filter);
     const statuses = toStatuses(filter);
     const columns = toColumns(filter);

@@ -10,6 +10,7 @@ export interface Place {
 /** An execution of a list, with the columns that its filter needs. */
 export interface PageRow extends Place {
   readonly number: number;
+  readonly user?: string | null;
   /** 1 if the execution was cancelled. */
   readonly cancelled?: number;
   readonly kind?: "system" | null;
@@ -58,8 +59,9 @@ export function toStatuses({ status, kind, isCancelled }: ListFilter): Execution
   );
 }
 
-export function toColumns({ kind, isCancelled }: ListFilter): string {
+export function toColumns({ kind, isCancelled, userId }: ListFilter): string {
   const columns = ["number", "started", "id"];
+  if (userId === null) columns.push("user");
   if (isCancelled !== undefined)
     columns.push("status = 'error' and json_type(last, '$.cancellation') is not null as cancelled");
   if (kind)
@@ -94,8 +96,9 @@ const kindTexts: Readonly<Record<NonNullable<ListFilter["kind"]>[number], string
 };
 
 /** Checks the parts of a filter that have no index. */
-export function isMatch(row: PageRow, { idPrefix = "", isCancelled, kind }: ListFilter): boolean {
+export function isMatch(row: PageRow, { idPrefix = "", isCancelled, kind, userId }: ListFilter): boolean {
   if (!row.id.startsWith(idPrefix)) return false;
+  if (userId === null && row.user !== null) return false;
   if (isCancelled !== undefined && (row.cancelled === 1) !== isCancelled) return false;
   if (!kind) return true;
   const { kind: own, kinds, branches } = row;
