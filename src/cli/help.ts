@@ -46,6 +46,7 @@ With --data, the server must be stopped. To start one without continuing any exe
 Examples:
   $ npx agentserve runs --status error
   $ npx agentserve runs show chair-1
+  $ npx agentserve runs show chair-1 --under each/3 --status error
   $ npx agentserve runs retry chair-1
   $ npx agentserve runs resume chair-1 '{"approved":true}'
   $ npx agentserve runs cancel chair-1 --data .agentserve/data.db`;

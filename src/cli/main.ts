@@ -167,10 +167,13 @@ export async function main(argv: string[]): Promise<void> {
       const { listRuns } = await import("./runs/runs.ts");
       await listRuns(options);
     });
-  onRuns("show <id>", "show an execution and its steps, with times, values and errors").action(async (id, options) => {
-    const { showRun } = await import("./runs/runs.ts");
-    await showRun(id, options);
-  });
+  onRuns("show <id>", "show an execution and its steps, with times, values and errors")
+    .option("--under <step>", "only the steps inside this loop, item or sub-workflow, such as each/3")
+    .option("--status <status>", "only steps with this status, also inside loops: error, suspended, running …")
+    .action(async (id, options) => {
+      const { showRun } = await import("./runs/runs.ts");
+      await showRun(id, options);
+    });
   onRuns("retry <id>", "retry a failed execution: the steps that failed run again").action(async (id, options) => {
     const { retryRun } = await import("./runs/act.ts");
     await retryRun(id, options);

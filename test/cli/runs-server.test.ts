@@ -13,7 +13,7 @@ const files = {
 export default defineConfig({ server: { limits: { drainNoticeMs: 0 } } });
 `,
   "workflows/w.ts": `import { existsSync } from "node:fs";
-import { defineWorkflow } from "agentserve";
+import { andThen, defineWorkflow, ServeError } from "agentserve";
 export const pay = defineWorkflow({ id: "pay" })
   .andThen({ id: "read", execute: ({ data }) => ({ ...data, read: true }) })
   .andThen({ id: "charge", execute({ data, logger }) {
@@ -21,6 +21,15 @@ export const pay = defineWorkflow({ id: "pay" })
     if (existsSync("broken")) throw new Error("the card is declined");
     return { ...data, charged: true };
   } });
+export const each = defineWorkflow({ id: "each" }).andForEach({
+  id: "each",
+  items: () => ["a", "b"],
+  onError: "collect",
+  steps: [andThen({ id: "check", execute({ data }) {
+    if (data === "b") throw new ServeError(422, "b is wrong");
+    return data;
+  } })],
+});
 export const ask = defineWorkflow({ id: "ask" })
   .andThen({ id: "question", execute: ({ resumeData, suspend }) => resumeData ?? suspend("ok?", { amount: 5 }) });
 `,
@@ -83,6 +92,31 @@ describe("agentserve runs, on a running server", () => {
         "",
       ]);
     }
+  });
+
+  it("runs show filters the steps of a loop by --under and --status, in a table or as JSON", async () => {
+    expect((await execute("each", "filtered")).status).toBe(200);
+    const toSteps = ({ stdout }: CommandResult): string[] =>
+      stdout.split("\n").flatMap((line) => /^ *[^a-z ] (\S+ {2}\w+)/u.exec(line)?.[1] ?? []);
+    const show = (...args: string[]): Promise<CommandResult> => runs("show", "filtered", ...args);
+    expect(toSteps(await show())).toEqual(["each  andForEach"]);
+    expect(toSteps(await show("--under", "each"))).toEqual([
+      "each/0  item",
+      "check  andThen",
+      "each/1  item",
+      "check  andThen",
+    ]);
+    expect(toSteps(await show("--under", "each/1"))).toEqual(["each/1/check  andThen"]);
+    expect(toSteps(await show("--status", "error"))).toEqual(["each/1  item", "check  andThen"]);
+    const { stdout } = await show("--under", "each", "--status", "error", "--json");
+    expect(JSON.parse(stdout).steps.map(({ path }: { path: string }) => path)).toEqual(["each/1", "each/1/check"]);
+    const none = await show("--status", "suspended");
+    expect([none.code, toSteps(none), none.stderr]).toEqual([0, [], "no steps match the filter\n"]);
+    const wrong = await show("--status", "failed");
+    expect([wrong.code, wrong.stderr]).toEqual([
+      2,
+      expect.stringContaining("--status: expected one of waiting, running"),
+    ]);
   });
 
   it("runs shows the steps of an execution by a prefix of its id, retries it and forks it", async () => {

@@ -25,12 +25,12 @@ export function openFileRuns(file: string): FileRuns {
       const state = store.state(executionId);
       return state && toStateView(state, true, true);
     },
-    async steps({ executionId }) {
+    async steps({ executionId }, selected) {
       const state = store.state(executionId);
       const items: StepView[] = [];
       if (!state) return items;
       for (let after: number | undefined = 0; after !== undefined;) {
-        const filter = { after, limit: Infinity };
+        const filter = { ...selected, after, limit: Infinity };
         const page = await listSteps(state, filter, { engine, showErrors: true, showValues: true });
         items.push(...page.items);
         after = page.last;

@@ -3,6 +3,7 @@ import { toShellWord } from "../../core/shell.ts";
 import { toVisible } from "../../core/visible.ts";
 import { executionStatuses, type ExecutionStatus } from "../../engine/execution.ts";
 import type { ExecutionView } from "../../engine/runtime.ts";
+import { stepStatuses, type StepStatus } from "../../engine/steps/step-record.ts";
 import { needsAnswer } from "../call/wait-text.ts";
 import { leave, note, print, printJson } from "../output.ts";
 import { UsageError } from "../usage.ts";
@@ -25,6 +26,11 @@ export interface ListFlags extends RunsFlags {
   readonly limit?: string;
 }
 
+export interface ShowFlags extends RunsFlags {
+  readonly under?: string;
+  readonly status?: string;
+}
+
 /** Prints the newest executions. */
 export async function listRuns(flags: ListFlags): Promise<void> {
   const { workflow, kind, user } = flags;
@@ -42,14 +48,16 @@ export async function listRuns(flags: ListFlags): Promise<void> {
 }
 
 /** Prints one execution and its steps. */
-export async function showRun(id: string, flags: RunsFlags): Promise<void> {
+export async function showRun(id: string, flags: ShowFlags): Promise<void> {
+  const filter = { under: flags.under, status: toStepStatus(flags.status) };
   await withRuns(flags, async (source) => {
     const run = await findRun(source, id);
     const state = await source.state(run);
     if (!state) throw new UserError(`Execution ${toVisible(run.executionId)} not found`);
-    const steps = await source.steps(run);
+    const steps = await source.steps(run, filter);
     if (flags.json) return printJson({ ...state, steps });
     toRunLines(state, steps).forEach(print);
+    if (steps.length === 0 && (filter.under ?? filter.status) !== undefined) note("no steps match the filter");
     const next = toNext(state, flags.data !== undefined);
     if (next) note(`${next}${source.flag}`);
   });
@@ -96,6 +104,12 @@ function toStatuses(text: string | undefined): readonly ExecutionStatus[] | unde
   const statuses = text.split(",").map((word) => executionStatuses.find((one) => one === word));
   if (statuses.every((one) => one !== undefined)) return statuses;
   throw new UsageError(`--status: expected one of ${executionStatuses.join(", ")}, found ${JSON.stringify(text)}`);
+}
+
+function toStepStatus(text: string | undefined): StepStatus | undefined {
+  const status = stepStatuses.find((one) => one === text);
+  if (text === undefined || status) return status;
+  throw new UsageError(`--status: expected one of ${stepStatuses.join(", ")}, found ${JSON.stringify(text)}`);
 }
 
 function toLimit(text = "50"): number {

@@ -49,7 +49,7 @@ export function openServerRuns(flags: ServerFlags): ServerRuns {
     list: ({ statuses, workflow: workflowId, kind, user: userId, id, limit }) =>
       readPages<RunItem>("/executions", { status: statuses?.join(), workflowId, kind, userId, id }, limit),
     state: (run) => get(`${toPath(run)}/state`) as ReturnType<RunSource["state"]>, // as our server sends it
-    steps: (run) => readPages(`${toPath(run)}/steps`, {}, Infinity),
+    steps: (run, filter) => readPages(`${toPath(run)}/steps`, { ...filter }, Infinity),
   };
 }
 

@@ -40,7 +40,8 @@ function toTreeLines(steps: readonly StepView[]): string[] {
   const rest = (inner.get("") ?? []).map((step) => ({ step, depth: 0 })).toReversed();
   for (let next = rest.pop(); next && lines.length < mostLines; next = rest.pop()) {
     const { step, depth } = next;
-    lines.push(...toStepLines(step, "  ".repeat(Math.min(depth, 20))));
+    const name = depth === 0 ? step.path : step.stepId; // of a filtered list, the steps around it are unknown
+    lines.push(...toStepLines(step, name, "  ".repeat(Math.min(depth, 20))));
     const children = inner.get(step.path) ?? [];
     inner.delete(step.path);
     rest.push(...children.map((child) => ({ step: child, depth: depth + 1 })).toReversed());
@@ -49,8 +50,8 @@ function toTreeLines(steps: readonly StepView[]): string[] {
 }
 const mostLines = 100_000;
 
-function toStepLines(step: StepView, indent: string): string[] {
-  const { stepId, type, status, startAt, endAt, attempts, suspension, redacted } = step;
+function toStepLines(step: StepView, name: string, indent: string): string[] {
+  const { type, status, startAt, endAt, attempts, suspension, redacted } = step;
   const [mark, paint] = marks[status] ?? ["?", colors.dim];
   const facts = [
     toShort(type),
@@ -61,9 +62,9 @@ function toStepLines(step: StepView, indent: string): string[] {
     step.count ? toCounts(step.count) : "",
     redacted ? "redacted" : "",
   ];
-  const head = `${indent}${paint(mark)} ${toShort(stepId)}  ${colors.dim(facts.filter(Boolean).join("  ·  "))}`;
+  const head = `${indent}${paint(mark)} ${toShort(name)}  ${colors.dim(facts.filter(Boolean).join("  ·  "))}`;
   const room = columns() - indent.length - 10;
-  const detail = (name: string, text: string): string => `${indent}    ${colors.dim(name.padEnd(6))}${text}`;
+  const detail = (label: string, text: string): string => `${indent}    ${colors.dim(label.padEnd(6))}${text}`;
   const errors = attempts.flatMap(({ attempt, error }) =>
     error === undefined ? [] : [detail("error", `${toShort(error, 2_000)}${colors.dim(`  attempt ${attempt}`)}`)],
   );

@@ -3,6 +3,7 @@ import { UserError } from "../../core/user-error.ts";
 import { toVisible } from "../../core/visible.ts";
 import type { ExecutionStatus } from "../../engine/execution.ts";
 import type { ExecutionView } from "../../engine/runtime.ts";
+import type { StepStatus } from "../../engine/steps/step-record.ts";
 import type { StepView } from "../../workflows/step-views.ts";
 import { UsageError } from "../usage.ts";
 
@@ -28,12 +29,18 @@ interface RunFilter {
   readonly limit: number;
 }
 
+export interface StepFilter {
+  readonly status?: StepStatus | undefined;
+  /** The path of a loop, an item or a sub-workflow: only what it contains. */
+  readonly under?: string | undefined;
+}
+
 /** The place that executions are read from: a server, or the data file of a stopped one. */
 export interface RunSource {
   list(filter: RunFilter): Promise<RunItem[]>;
   /** Undefined if there is no such execution. */
   state(run: RunItem): Promise<ExecutionView | undefined>;
-  steps(run: RunItem): Promise<StepView[]>;
+  steps(run: RunItem, filter: StepFilter): Promise<StepView[]>;
   /** The flags with which a printed command reaches the same place. */
   readonly flag: string;
 }
