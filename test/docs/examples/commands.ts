@@ -1,4 +1,4 @@
-import { readFileSync } from "node:fs";
+import { readFileSync, statSync } from "node:fs";
 import { join } from "node:path";
 import { createToken } from "agentserve";
 import { expect } from "vitest";
@@ -67,8 +67,9 @@ async function decide(url: string, executionId: string): Promise<void> {
   expect(answer).toMatchObject({ data: { executionId, status: "completed", result: { approved: true, amount: 5 } } });
 }
 
-/** What was served from the file is served from its copy. */
+/** What was served from the file is served from its copy, which only its owner can read. */
 async function expectBackup(cwd: string, copy: string, { tools }: World): Promise<void> {
+  expect((statSync(join(cwd, copy)).mode & 0o777).toString(8)).toBe("600");
   const server = agentserve(["start", "--data", copy], { cwd, env: tools.env });
   const [url] = await server.waitFor(/http:\/\/\S+:\d+/);
   const { data } = (await (await fetch(`${url}/workflows/approval/executions`)).json()) as { data: unknown };
