@@ -36,8 +36,7 @@ import { DetailShape, ObjectEventShape, StreamEventShape, SummaryShape, TextShap
 
 export interface AgentRoutesOptions {
   readonly agents: Agents;
-  /** True if `GET /agents/:id` also shows the instructions to anonymous callers. */
-  readonly showInstructions: boolean;
+  readonly isDev: boolean;
 }
 
 const number = v.optional(v.number());
@@ -103,7 +102,7 @@ const objectErrors = {
   502: "The model call failed, the model rejected the credentials, or its answer does not match the schema",
 };
 
-export function agentRoutes({ agents, showInstructions }: AgentRoutesOptions): readonly Route<AgentsOfSnapshot>[] {
+export function agentRoutes({ agents, isDev }: AgentRoutesOptions): readonly Route<AgentsOfSnapshot>[] {
   return [
     defineRoute({
       method: "GET",
@@ -118,13 +117,14 @@ export function agentRoutes({ agents, showInstructions }: AgentRoutesOptions): r
       method: "GET",
       path: "/agents/:id",
       summary: "Get an agent and its tools",
-      description: "The instructions are included only for callers with a token, and under `agentserve dev`.",
+      description:
+        "The instructions are included for callers who may call the agent. With an authentication provider, they need a token.",
       access: "public",
       responses: { 200: DetailShape },
       errors: { 404: errors[404] },
-      handle({ params, snapshot, identity }) {
+      async handle({ params, snapshot, identity }) {
         const { instructions, ...detail } = withStatus(findAgent(snapshot, params.id).detail);
-        return showInstructions || identity.caller ? { ...detail, instructions } : detail;
+        return (await mayCall(snapshot, identity, params.id)) ? { ...detail, instructions } : detail;
       },
     }),
     defineRoute({
@@ -285,7 +285,7 @@ export function agentRoutes({ agents, showInstructions }: AgentRoutesOptions): r
       handle: ({ found: key, body }) => agents.turns.stop(key, body.messageId),
     }),
     ...conversationRoutes(agents),
-    ...modelCallRoutes(agents, showInstructions),
+    ...modelCallRoutes(agents, isDev),
     ...approvalRoutes(agents),
   ];
 
@@ -322,6 +322,16 @@ export function agentRoutes({ agents, showInstructions }: AgentRoutesOptions): r
   function toShape(schema: Record<string, unknown>): Promise<ObjectShape> {
     return fromClientSchema(schema, agents.checker, agents.limits);
   }
+}
+
+/** Decides whether the caller may call an agent, and so may see its instructions. */
+async function mayCall(
+  { authorizer }: AgentsOfSnapshot,
+  { checked, caller }: Identity,
+  agentId: string,
+): Promise<boolean> {
+  if (checked && !caller) return false;
+  return (await authorizer?.ask({ action: "agent.call", user: caller?.user, agentId })) ?? true;
 }
 
 /**

@@ -33,7 +33,7 @@ export interface BuiltInRoutesOptions {
   readonly logs: Logs;
   readonly traces: Traces;
   readonly limits: { readonly socketBufferBytes: number; readonly stepValueBytes: number };
-  /** True if responses include details for the author: instructions of agents, messages of errors. */
+  /** True if responses include details for the author: prompts of model calls, messages of errors. */
   readonly isDev: boolean;
   /** Returns the code at which an attempt has failed. @default no code is shown */
   readonly findFrame?: ((executionId: string, key: string) => string | undefined) | undefined;
@@ -50,7 +50,7 @@ export function createBuiltInRoutes(
   const { version } = manifest;
   const files = createConsoleFiles();
   const called: readonly BuiltInRoute[] = [
-    ...agentRoutes({ agents, showInstructions: isDev }),
+    ...agentRoutes({ agents, isDev }),
     ...usageRoutes({ usage, clock: engine.clock }),
     ...workflowRoutes({ engine, showErrors: isDev, findFrame, stepValueBytes: limits.stepValueBytes }),
     ...scheduleRoutes({ engine, store: schedules }),

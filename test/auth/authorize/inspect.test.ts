@@ -1,9 +1,12 @@
 import { expect, it } from "vitest";
+import { defineAgent, type Authorize } from "agentserve";
+import { echoModel } from "agentserve/models";
 import { createAuthorizer } from "../../../src/core/authorizer.ts";
 import type { Identity } from "../../../src/core/caller.ts";
 import type { ExecutionState } from "../../../src/engine/execution.ts";
 import { mayInspect } from "../../../src/workflows/access.ts";
-import { createTestLogger } from "../../harness/server.ts";
+import { createTestLogger, startTestServer } from "../../harness/server.ts";
+import { by, trusting } from "./world.ts";
 
 const execution = { id: "e", workflowId: "w", input: "{}", context: {}, userId: "ada", startAt: 0, steps: [] };
 const state: ExecutionState = { execution, status: "completed", epoch: 1 };
@@ -45,3 +48,21 @@ it.each(rules)("shows the values of steps under the rule %s only to %j", async (
   }
   expect(shown).toEqual(who);
 });
+
+it.each(["dev", "start"] as const)(
+  "shows the instructions of an agent to callers whom authorize allows to call it (%s)",
+  async (target) => {
+    const authorize: Authorize = ({ action, user, agentId }) =>
+      action === "agent.call" && agentId === "secretive" && user?.["id"] !== "bob";
+    const agents = ["secretive", "closed"].map((id) =>
+      defineAgent({ id, instructions: "Tell nobody.", model: echoModel() }),
+    );
+    const { get } = await startTestServer(target, { config: { agents, auth: trusting, authorize } });
+    const shown = async (id: string, user: string | undefined) =>
+      (await get(`/agents/${id}`, by(user))).body.data.instructions;
+    expect(await shown("secretive", "ada")).toBe("Tell nobody.");
+    expect(await shown("secretive", "bob")).toBeUndefined();
+    expect(await shown("secretive", undefined)).toBeUndefined();
+    expect(await shown("closed", "ada")).toBeUndefined();
+  },
+);
