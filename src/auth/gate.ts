@@ -1,4 +1,4 @@
-import type { Identity } from "../core/caller.ts";
+import { consoleCaller, type Caller, type Identity } from "../core/caller.ts";
 import type { Clock } from "../core/clock.ts";
 import { ServeError } from "../core/error.ts";
 import { within } from "../core/within.ts";
@@ -45,7 +45,7 @@ export function createGate(provider: AuthProvider, { policy, ownership, report, 
       token = asked.isUpgrade ? extractSocketToken(provider, request, asked.search) : extractToken(provider, request);
       if (token !== undefined) {
         const user = provider.verifyToken(token, request);
-        return { ...anonymous, caller: toCaller(isThenable(user) ? await verified(user) : user) };
+        return { ...anonymous, caller: checkId(toCaller(isThenable(user) ? await verified(user) : user)) };
       }
     } catch (error) {
       if (error instanceof Error && isFault(error)) reportFault(error, token);
@@ -54,6 +54,12 @@ export function createGate(provider: AuthProvider, { policy, ownership, report, 
     if (isNeeded) throw refuse("Authentication required");
     return anonymous;
   };
+}
+
+/** Throws for a user who would own what the console has started. */
+function checkId(caller: Caller): Caller {
+  if (caller.userId === consoleCaller.userId) throw new Error('the user id "console" is reserved');
+  return caller;
 }
 
 /** Time limit of a provider. */

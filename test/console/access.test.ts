@@ -102,19 +102,26 @@ describe("a session of the console", () => {
     });
   });
 
-  it("a user of the provider with the id console has no rights of a console session", async () => {
-    const console = await openConsole({
-      auth: { ...trusting, ownership: true },
-      authorize: () => false,
-      workflows: [expense],
-    });
+  it.each<[string, Config]>([
+    ["ownership", { auth: { ...trusting, ownership: true } }],
+    ["an authorize that allows everything", { auth: trusting, authorize: () => true }],
+  ])("a user of the provider cannot be called console, under %s", async (_, config) => {
+    const console = await openConsole({ workflows: [expense], ...config });
     const { ask } = console;
     const id = await begin(console, await console.signIn());
-    const impostor = { ...by("console").headers, ...mark };
-    expect((await ask("/metrics", { headers: impostor })).status).toBe(403);
-    expect((await ask("/console/session", { headers: impostor })).status).toBe(403);
+    const reserved = { success: false, error: 'Invalid token: the user id "console" is reserved' };
+    for (const headers of [by("console").headers, { ...by("console").headers, ...mark }])
+      for (const path of ["/executions", "/metrics", "/console/session", `${executions}/${id}/steps`]) {
+        const { status, body } = await ask(path, { headers });
+        expect([path, status, body]).toEqual([path, 401, reserved]);
+      }
+    // An open route takes such a caller for an anonymous one.
+    const isSeen = config.authorize !== undefined;
+    expect((await ask(`${executions}/${id}/state`, { headers: by("console").headers })).status).toBe(
+      isSeen ? 200 : 404,
+    );
     expect((await ask("/console/api/routes", { headers: by("console").headers })).status).toBe(401);
-    expect((await ask(`${executions}/${id}/state`, { headers: by("eve").headers })).status).toBe(404);
+    expect((await ask("/executions", { headers: by("Console").headers })).status).toBe(200);
   });
 
   it("the header x-agentserve-console gives no rights to a caller", async () => {
