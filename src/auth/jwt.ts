@@ -43,6 +43,8 @@ export interface JwtVerifyOptions<Algorithm extends string> {
   audience?: string | undefined;
   /** The required issuer (`iss`). @default any */
   issuer?: string | undefined;
+  /** True to refuse tokens without an expiry (`exp`). @default true with a public key, false with a secret */
+  requireExpiry?: boolean | undefined;
 }
 
 /** A provider made by `jwtAuth()` with a secret, with a signer for the command line. The secret is not exposed. */
@@ -66,11 +68,17 @@ export const signerOf = (provider: AuthProvider | undefined): JwtProvider[typeof
 export function jwtAuth(options: JwtAuthOptions): AuthProvider {
   checkJwtOptions(options);
   const { secret, publicKey, mapUser, verifyOptions = {}, cacheSize, ...access } = options;
-  const { audience, issuer } = verifyOptions;
-  const known = new VerifiedTokens({ mapUser, cacheSize });
+  const { audience, issuer, requireExpiry = publicKey !== undefined } = verifyOptions;
+  const known = new VerifiedTokens({ mapUser, cacheSize }, ({ id, sub }) => id ?? sub);
 
   function create(key: KeyObject, allowed: readonly string[]): AuthProvider {
-    const rules = { algorithms: [...allowed], ...(audience && { audience }), ...(issuer && { issuer }) };
+    const requiredClaims = requireExpiry ? ["exp"] : [];
+    const rules = {
+      algorithms: [...allowed],
+      requiredClaims,
+      ...(audience && { audience }),
+      ...(issuer && { issuer }),
+    };
     async function verify(token: string): Promise<object> {
       const { payload } = await jwtVerify(token, key, rules).catch((error: unknown) => {
         throw toReason(error);

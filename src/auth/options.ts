@@ -42,7 +42,10 @@ const toJwtOptions = (allowed: ReturnType<typeof toAlgorithms>) =>
       secret: v.optional(v.unknown()),
       publicKey: v.optional(v.unknown()),
       verifyOptions: v.optional(
-        v.strictObject({ algorithms: allowed, audience: v.optional(word), issuer: v.optional(word) }, "an object"),
+        v.strictObject(
+          { algorithms: allowed, audience: v.optional(word), issuer: v.optional(word), requireExpiry: flag },
+          "an object",
+        ),
       ),
       ...tokens,
       ...access,

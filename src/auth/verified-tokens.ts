@@ -14,7 +14,10 @@ export interface VerifiedToken {
 
 /** The options that `jwtAuth()` and `oidcAuth()` share. */
 export interface VerifiedTokenOptions {
-  /** Maps a payload to its user. Called for every request. @default the payload, with `id` = `id ?? sub` */
+  /**
+   * Maps a payload to its user. Called for every request.
+   * @default the payload, with `id` = `id ?? sub`; in `oidcAuth()` with `id` = `sub`
+   */
   mapUser?: ((payload: JWTPayload) => object | Promise<object>) | undefined;
   /** The number of verified tokens to cache. A cached token is valid until it expires. @default 1000 */
   cacheSize?: number | undefined;
@@ -25,10 +28,12 @@ export class VerifiedTokens {
   readonly #known = new Map<string, VerifiedToken>();
   readonly #size: number;
   readonly #mapUser: VerifiedTokenOptions["mapUser"];
+  readonly #idOf: IdOf;
 
-  constructor({ mapUser, cacheSize = 1_000 }: VerifiedTokenOptions) {
+  constructor({ mapUser, cacheSize = 1_000 }: VerifiedTokenOptions, idOf: IdOf) {
     this.#mapUser = mapUser;
     this.#size = cacheSize;
+    this.#idOf = idOf;
   }
 
   /** Returns a token that was verified by these keys and has not expired. */
@@ -41,7 +46,12 @@ export class VerifiedTokens {
 
   add(token: string, payload: JWTPayload, keys: unknown): VerifiedToken {
     const until = payload.exp === undefined ? Infinity : payload.exp * 1_000;
-    const verified = { payload: JSON.stringify(payload), user: toDefaultUser(payload), until, keys };
+    const verified = {
+      payload: JSON.stringify(payload),
+      user: toUser({ ...payload, id: this.#idOf(payload) }),
+      until,
+      keys,
+    };
     if (this.#size > 0) this.#known.set(token, verified);
     // The oldest entry is evicted, so a flood of distinct tokens cannot fill the memory.
     if (this.#known.size > this.#size) this.#known.delete(this.#known.keys().next().value!);
@@ -54,4 +64,5 @@ export class VerifiedTokens {
   }
 }
 
-const toDefaultUser = ({ id, ...payload }: JWTPayload): object => toUser({ ...payload, id: id ?? payload.sub });
+/** Returns the id of the default user. */
+type IdOf = (payload: JWTPayload) => unknown;

@@ -3,6 +3,7 @@
 import { generateKeyPairSync } from "node:crypto";
 import { describe, expect, it } from "vitest";
 import { createToken, jwtAuth, type AuthProvider, type JwtAuthOptions } from "agentserve";
+import { startTestServer } from "../harness/server.ts";
 import { createKeyPair, encode, signByText, signToken, toPem } from "./oidc/sign.ts";
 
 const secret = "a secret of at least thirty-two bytes";
@@ -63,6 +64,23 @@ describe("jwtAuth({ publicKey })", () => {
     expect(await verify(provider, toToken({ aud: ["b", "a"] }))).toMatchObject({ id: "ada" });
     await expect(verify(provider, toToken({ aud: "b" }))).rejects.toThrow("claim aud has an unexpected value");
     await expect(verify(provider, toToken({ iss: "i/" }))).rejects.toThrow("claim iss has an unexpected value");
+  });
+
+  it("refuses tokens without an expiry, unless the options say otherwise", async () => {
+    const endless = signToken({ alg: "RS256" }, { sub: "ada" }, rsa);
+    const auth = jwtAuth({ publicKey: pem });
+    const server = await startTestServer("in process", { config: { auth } });
+    const { status, body } = await server.get("/executions", { headers: { authorization: `Bearer ${endless}` } });
+    expect([status, body.error]).toEqual([401, "Invalid token: claim exp is missing"]);
+    const lenient = jwtAuth({ publicKey: pem, verifyOptions: { requireExpiry: false } });
+    for (const _ of [1, 2]) expect(await verify(lenient, endless)).toMatchObject({ id: "ada" });
+    const own = await createToken({ sub: "ada" }, secret);
+    expect(await verify(jwtAuth({ secret }), own)).toMatchObject({ id: "ada" });
+    const strict = jwtAuth({ secret, verifyOptions: { requireExpiry: true } });
+    await expect(verify(strict, own)).rejects.toThrow(new Error("claim exp is missing"));
+    expect(await verify(strict, await createToken({ sub: "ada" }, secret, { expiresIn: "1h" }))).toBeDefined();
+    const wrong = { publicKey: pem, verifyOptions: { requireExpiry: "no" } } as unknown as JwtAuthOptions;
+    expect(() => jwtAuth(wrong)).toThrow("verifyOptions.requireExpiry: expected true or false");
   });
 
   it("reads a public key after other lines, and with escaped line breaks", async () => {

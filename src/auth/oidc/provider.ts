@@ -53,7 +53,8 @@ export function createOidcProvider(options: OidcAuthOptions, clock: Clock): Auth
   }
   const audience = [wanted].flat();
   const issuer = new Issuer(name, clock);
-  const known = new VerifiedTokens({ mapUser, cacheSize });
+  // Only `sub` is unique and never changes at an issuer. A user may be able to edit other claims.
+  const known = new VerifiedTokens({ mapUser, cacheSize }, ({ sub }) => sub);
   const check = createTokenCheck({ issuer: name, audience, algorithms, clock });
   let report: ((error: string) => void) | undefined;
   const keys = new IssuerKeys({

@@ -183,6 +183,14 @@ describe("a token", () => {
     expect(await ask(issuer.mint({}, {}, rsa))).toMatchObject({ status: 200 });
   });
 
+  it("takes the id of a user from sub only, because a user may edit other claims at the issuer", async () => {
+    const { issuer, ask } = await createWorld();
+    for (const _ of [1, 2]) expect(await ask(issuer.mint({ id: "grace" }))).toMatchObject({ user: "ada" });
+    expect(await ask(issuer.mint({ id: "grace", sub: undefined }))).toMatchObject({ status: 200, user: null });
+    const mapped = await createWorld({ mapUser: ({ id }) => ({ id }) });
+    expect(await mapped.ask(mapped.issuer.mint({ id: "grace" }))).toMatchObject({ user: "grace" });
+  });
+
   it("maps the user of a token by mapUser, and accepts one of several audiences", async () => {
     const { issuer, ask } = await createWorld({
       audience: ["web", "my-api"],
