@@ -102,7 +102,11 @@ describe("a run in the console", () => {
     await page.getByRole("button", { name: "Send answer" }).click();
     await page.getByText("completed", { exact: true }).waitFor();
     await page.getByRole("treeitem", { name: /reviews/ }).click();
-    await page.getByRole("button", { name: "Fork from here" }).click();
+    await page.getByRole("button", { name: "Fork from here …" }).click();
+    const question = page.getByRole("dialog", { name: "Fork from reviews?" });
+    await question.getByText("These steps run again").waitFor();
+    expect(await question.getByRole("listitem").allTextContents()).toEqual(["reviews"]);
+    await question.getByRole("button", { name: "Fork" }).click();
     await page.getByRole("link", { name: "run-1" }).waitFor(); // the run that it was forked from
     await page.getByText("Review by editor").first().waitFor();
     await page.getByRole("button", { name: "Cancel …" }).click();

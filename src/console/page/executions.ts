@@ -40,6 +40,8 @@ export interface ExecutionState extends ListedExecution {
   readonly context: Readonly<Record<string, unknown>>;
   readonly result?: unknown;
   readonly retriedBy?: { readonly userId?: string };
+  /** Undefined while it is running. */
+  readonly mayFork?: boolean;
 }
 /** The ids of an execution. */
 export type ExecutionRef = Pick<ListedExecution, "workflowId" | "executionId">;

@@ -27,7 +27,7 @@ const tabs = [
 /** One run. */
 export function Run({ workflowId, executionId }: ExecutionRef) {
   const of: ExecutionRef = { workflowId, executionId };
-  const state = useLoaded((signal) => ask<ExecutionState>(`${executionPath(of)}/state`, { signal }), []);
+  const state = useLoaded((signal) => ask<ExecutionState>(`${executionPath(of)}/state?include=access`, { signal }), []);
   const store = useMemo(() => new StepStore(of), []);
   const reload = useRef(() => {});
   reload.current = () => {

@@ -1,17 +1,16 @@
 import { useEffect, useState } from "preact/hooks";
-import { whyNot } from "../../acting.ts";
-import { fork, isOpen, type ExecutionState } from "../../executions.ts";
+import { isOpen, type ExecutionState } from "../../executions.ts";
 import { useLoaded } from "../../load.ts";
 import { BranchFacts, BranchForm } from "../../parts/branch-form.tsx";
 import { Json } from "../../parts/json.tsx";
-import { act, notify } from "../../parts/notices.tsx";
+import { notify } from "../../parts/notices.tsx";
 import { Show } from "../../parts/states.tsx";
 import { Status } from "../../parts/status.tsx";
 import { Text } from "../../parts/text.tsx";
 import { Duration, Time } from "../../parts/time.tsx";
 import { toVisible } from "../../parts/visible-text.ts";
-import { go } from "../../place.ts";
 import { listSteps, stepStatuses, toTruncatedSize, type StepAttempt, type StepView } from "../../step-list.ts";
+import { ForkButton } from "./fork-button.tsx";
 import type { StepStore } from "./step-store.ts";
 
 interface DetailProps {
@@ -55,7 +54,7 @@ export function StepDetail({ state, store, path, onChanged }: DetailProps) {
                   </button>
                 </p>
               )}
-              {step.parent === null && <ForkButton state={state} step={step} />}
+              {step.parent === null && <ForkButton state={state} store={store} step={step} />}
               {step.count && <LoopFilter step={step} store={store} />}
               {step.suspension && isOpen(state) && (
                 <>
@@ -104,33 +103,6 @@ function StepFacts({ step: { type, status, suspension, startAt, endAt, nextAttem
         </li>
       )}
     </ul>
-  );
-}
-
-function ForkButton({ state, step }: { state: ExecutionState; step: StepView }) {
-  const start = async (): Promise<void> => {
-    let id = "";
-    const isDone = await act("Started a fork", async () => void ({ executionId: id } = await fork(state, step.path)));
-    if (isDone) go(["runs", state.workflowId, id]);
-  };
-  const isRunning = state.status === "running";
-  return (
-    <p>
-      <button
-        type="button"
-        class="small"
-        disabled={isRunning || whyNot() !== undefined}
-        title={
-          whyNot() ??
-          (isRunning
-            ? "A running execution cannot be forked"
-            : "Starts another run that begins with this step, with the results of the steps before it")
-        }
-        onClick={() => void start()}
-      >
-        Fork from here
-      </button>
-    </p>
   );
 }
 
