@@ -22,7 +22,7 @@ export interface ListedRoute {
   /** The rule for things of another user, whom `?userId=` names. Undefined: the route takes no other user. */
   readonly others?: OthersRule | undefined;
   /** The callers that may use it, of those that `access` admits. */
-  readonly allows: "any caller" | "owner only" | "by authorize" | "nobody without authorize";
+  readonly allows: "any caller" | "owner only" | "by authorize" | "closed without authorize";
   /** The ids of the workflows or agents for which `authorize` of their definition decides instead. */
   readonly authorizedBy: readonly string[];
   readonly from: "agentserve" | "configureApp";
@@ -31,9 +31,9 @@ export interface ListedRoute {
 }
 
 /** The action that `authorize` is asked about, and the callers that may do it. */
-export interface OthersRule {
+interface OthersRule {
   readonly action: Action;
-  readonly allows: "any caller" | "no caller" | "by authorize";
+  readonly allows: "any caller" | "closed without authorize" | "by authorize";
 }
 
 export interface ListingParts {
@@ -72,7 +72,7 @@ function toRule(
   const [noun] = action?.split(".") ?? [];
   const isOwned = ownership && (noun === "execution" || noun === "usage");
   const isClosed = action && policy && needsAuthorize(action);
-  const undecided = isClosed ? "nobody without authorize" : isOwned ? "owner only" : "any caller";
+  const undecided = isClosed ? "closed without authorize" : isOwned ? "owner only" : "any caller";
   const allows = action && authorizer?.isGlobal ? "by authorize" : undecided;
   const { workflows = [], agents = [] } = authorizer?.own ?? {};
   const authorizedBy =
@@ -87,7 +87,7 @@ function toRule(
 /** Without a provider, a request names its own user. With one, another user needs an `authorize`. */
 function toOthers(action: Action, { authorizer, policy }: ListingParts): OthersRule {
   const isAsked = authorizer && (authorizer.isGlobal || authorizer.own.agents.length > 0);
-  return { action, allows: isAsked ? "by authorize" : policy ? "no caller" : "any caller" };
+  return { action, allows: isAsked ? "by authorize" : policy ? "closed without authorize" : "any caller" };
 }
 
 /** Returns the routes of `configureApp` and of the apps that it mounts. */

@@ -11,7 +11,7 @@ import type { StepView } from "./step-views.ts";
 const Time = v.pipe(v.string(), v.isoTimestamp());
 const Count = v.pipe(v.number(), v.integer(), v.minValue(0));
 const AnyObject = v.record(v.string(), v.unknown());
-export const Status: v.GenericSchema<ExecutionStatus> = v.picklist(executionStatuses);
+const Status: v.GenericSchema<ExecutionStatus> = v.picklist(executionStatuses);
 
 const StepShape: v.GenericSchema<StepDetail> = v.pipe(
   v.object({

@@ -73,8 +73,14 @@ describe("the template support-desk", () => {
     child.process.kill("SIGTERM");
     const { code, stderr } = await child.ended;
     // Grace has no order 1001.
-    const logged = stderr.trim().split("\n").map((line) => JSON.parse(line));
-    expect([code, logged]).toMatchObject([0, [{ level: "warn", message: "Tool failed", data: { tool: "lookUpOrder" } }]]);
+    const logged = stderr
+      .trim()
+      .split("\n")
+      .map((line) => JSON.parse(line));
+    expect([code, logged]).toMatchObject([
+      0,
+      [{ level: "warn", message: "Tool failed", data: { tool: "lookUpOrder" } }],
+    ]);
   });
 
   it("the template support-desk has demo users under dev only, whatever NODE_ENV says", async () => {

@@ -29,7 +29,7 @@ interface RunFilter {
   readonly limit: number;
 }
 
-export interface StepFilter {
+interface StepFilter {
   readonly status?: StepStatus | undefined;
   /** The path of a loop, an item or a sub-workflow: only what it contains. */
   readonly under?: string | undefined;
