@@ -185,11 +185,11 @@ describe.each(["dev", "start"])("agentserve %s", (command) => {
     const { stdout } = await serve(closed);
     // `dev` serves the console: its page, its files and the exchange of its link are public.
     const isDev = command === "dev";
-    expect(stdout).toMatch(isDev ? /^ {2}53 public routes, 0 protected/m : /^ {2}47 public routes, 0 protected/m);
+    expect(stdout).toMatch(isDev ? /^ {2}54 public routes, 0 protected/m : /^ {2}48 public routes, 0 protected/m);
     const out = await serve(
       `${closed}, auth: jwtAuth({ secret: "${strong}", defaultPrivate: true, webSockets: true })`,
     );
-    expect(out.stdout).toMatch(isDev ? /^ {2}5 public routes, 48 protected/m : /^ {2}2 public routes, 45 protected/m);
+    expect(out.stdout).toMatch(isDev ? /^ {2}5 public routes, 49 protected/m : /^ {2}2 public routes, 46 protected/m);
   });
 
   const rows: [string, string, string[], RegExp | false][] = [
