@@ -47,7 +47,7 @@ function toRules({ allows, authorizedBy, others }: ListedRoute): string[] {
   return [
     ...(shown.length > 0 ? [`by authorize of ${shown.join(", ")}`] : []),
     ...(allows === "any caller" ? [] : [shown.length > 0 ? `others ${allows}` : allows]),
-    ...(others && others.allows !== "any caller" ? [`of another user ${others.allows}`] : []),
+    ...(others && others.allows !== "any caller" ? [`of another user: ${others.allows}`] : []),
   ];
 }
 /** The most ids of workflows or agents in a line. */

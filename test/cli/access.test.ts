@@ -85,6 +85,7 @@ export const payout = defineWorkflow({ id: "payout", authorize: () => true });`,
   const logs = "GET /api/logs public opt-in mode";
   const hello = "GET /hello public opt-in mode";
   const metrics = "GET /metrics protected protected by default";
+  const remove = "DELETE /agents/:id/conversations/:conversationId protected protected by default";
   const usage = "GET /agents/:id/usage protected protected by default";
 
   it.each<[string, string, Record<string, string>, string[]]>([
@@ -102,13 +103,17 @@ export const payout = defineWorkflow({ id: "payout", authorize: () => true });`,
         metrics,
         hello,
         ...[fork, ...commands].map((line) => `${line}; closed without authorize`),
+        `${remove}; of another user: closed without authorize`,
       ],
     ],
     [
       "no provider",
       "agents: []",
       {},
-      [fork, ...commands].map((line) => line.replace(/ protected .*/, " public no auth provider")),
+      [
+        remove.replace("protected protected by default", "public no auth provider"),
+        ...[fork, ...commands].map((line) => line.replace(/ protected .*/, " public no auth provider")),
+      ],
     ],
     [
       "ownership",
@@ -132,6 +137,7 @@ export const payout = defineWorkflow({ id: "payout", authorize: () => true });`,
         ...[execute, resume, state, fork, ...commands, text, usage, logs, metrics].map(
           (line) => `${line}; by authorize`,
         ),
+        `${remove}; by authorize; of another user: by authorize`,
         hello,
       ],
     ],
@@ -160,7 +166,7 @@ export const payout = defineWorkflow({ id: "payout", authorize: () => true });`,
       ],
     ],
   ])("routes says who may use a route under %s", async (_, body, more, expected) => {
-    const config = define(`${body}, configureApp(app) { app.get("/hello", () => 1); }`);
+    const config = define(`${body && `${body}, `}configureApp(app) { app.get("/hello", () => 1); }`);
     const { stdout } = await runHere(["routes"], { cwd: createProject({ "agents.config.ts": config, ...more }) });
     const lines = stdout.split("\n").map((line) => line.split(/ {2,}/).slice(0, 4).join(" "));
     for (const line of expected) expect(lines).toContain(line);

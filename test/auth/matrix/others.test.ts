@@ -106,9 +106,10 @@ describe("conversations of other users", () => {
     let allowed: string | undefined;
     const server = await start({ authorize });
     const wrong: string[] = [];
+    const actions = new Set(rows.map(({ action }) => action));
+    let id = await store(server);
     for (const row of rows) {
-      for (const action of new Set(rows.map((other) => other.action))) {
-        const id = await store(server);
+      for (const action of actions) {
         allowed = action;
         asked.length = 0;
         const { status } = await ask(server, row, id, "ada", callers.bob);
@@ -119,6 +120,7 @@ describe("conversations of other users", () => {
         if (row.name.endsWith("/steps")) questions.delete("execution.inspect");
         const isRight = [...questions].every((question) => question === row.action);
         if (!isRight) wrong.push(`${row.name} with ${action} asks ${[...questions].join(", ")}`);
+        if (row.name.startsWith("DELETE") && status === 200) id = await store(server);
       }
     }
     expect(wrong).toEqual([]);
