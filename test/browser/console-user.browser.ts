@@ -1,4 +1,4 @@
-import { defineAgent, defineTool, defineWorkflow, jwtAuth, type Config } from "agentserve";
+import { createToken, defineAgent, defineTool, defineWorkflow, jwtAuth, type Config } from "agentserve";
 import { echoModel } from "agentserve/models";
 import * as v from "valibot";
 import { describe, expect, it } from "vitest";
@@ -121,6 +121,47 @@ describe("the user of a console without an authentication provider", () => {
     expect(await page.getByRole("textbox", { name: "User" }).count()).toBe(0);
     expect(asked.filter((text) => /userId|mallory/.test(text))).toEqual([]);
     expect(faults).toEqual([]);
+  });
+
+  it("opens the conversation behind an approval of another user, answers in it and deletes it", async () => {
+    const server = await openConsole({
+      ...config,
+      auth: jwtAuth({ secret }),
+      authorize: ({ action, user }) => !action.includes(".others.") || user?.["id"] !== "ada",
+    });
+    const toHeaders = async (payload: Record<string, unknown>) => ({
+      authorization: `Bearer ${await createToken(payload, secret)}`,
+    });
+    const json = { input: 'pay {"amount":5}', options: { conversationId: "talk" } };
+    const asked = await server.ask("/agents/payer/text", { json, headers: await toHeaders({ sub: "bob" }) });
+    expect(asked.status).toBe(200);
+    const visit = async (payload: Record<string, unknown>) => {
+      const tab = await openChat(`${server.url}/console`);
+      await tab.page.getByLabel("Token").fill(await createToken(payload, secret));
+      await tab.page.keyboard.press("Enter");
+      const call = tab.page.getByRole("article", { name: "May payer call pay?" });
+      await call.waitFor();
+      return { ...tab, call };
+    };
+    const ada = await visit({ sub: "ada" });
+    expect(await ada.call.getByRole("link", { name: "Conversation" }).count()).toBe(0);
+    const grace = await visit({ sub: "grace", name: "Grace" });
+    await grace.call.getByRole("link", { name: "Conversation" }).click();
+    await grace.page.getByRole("article", { name: "User" }).waitFor();
+    await grace.say("I look into it");
+    await grace.page.getByRole("article", { name: "Grace" }).getByText("I look into it").waitFor();
+    expect(await grace.page.getByRole("button", { name: /Edit|Regenerate|Add files|Try again/ }).count()).toBe(0);
+    await expectAccessible(grace.page, "conversation-of-another-user");
+    const path = "/agents/payer/conversations";
+    const own = await server.ask(path, { headers: await toHeaders({ sub: "grace" }) });
+    expect(own.body.data.items).toEqual([]);
+    await grace.page.getByRole("button", { name: /^Delete/ }).click();
+    await grace.page.getByRole("dialog").getByRole("button", { name: "Delete" }).click();
+    await until(async () => {
+      const { body } = await server.ask(path, { headers: await toHeaders({ sub: "bob" }) });
+      return body.data.items.length === 0;
+    }, "the conversation to be deleted");
+    expect([...grace.faults, ...ada.faults]).toEqual([]);
   });
 });
 

@@ -3,6 +3,7 @@ import { forbidden, type ActionRequest } from "../../core/authorizer.ts";
 import { applyIdentity } from "../../core/caller.ts";
 import { toIso } from "../../core/iso-time.ts";
 import type { FoundCall } from "../../engine/pending-calls.ts";
+import { toKeyText } from "../../engine/stored-conversation.ts";
 import { Reply } from "../../http/envelope.ts";
 import { Prefer } from "../../http/prefer.ts";
 import { defineRoute, type Route } from "../../http/route.ts";
@@ -11,7 +12,7 @@ import type { Agents } from "../agents.ts";
 import { toTextResult } from "../answers/text-result.ts";
 import type { AgentCall, CallOrigin } from "../call/call.ts";
 import { mostOfReason } from "../call/decisions.ts";
-import { toAskedUser } from "../conversations/access.ts";
+import { mayRead, toAskedUser } from "../conversations/access.ts";
 import { UserQuery } from "../conversations/find-conversation.ts";
 import type { AgentsOfSnapshot } from "../find-agent.ts";
 import { TextShape } from "../shapes.ts";
@@ -27,6 +28,7 @@ const ApprovalShape = v.pipe(
     input: v.unknown(),
     via: v.optional(v.array(v.string())),
     requestedAt: v.string(),
+    mayReadConversation: v.boolean(),
   }),
   v.title("Approval"),
 );
@@ -50,13 +52,25 @@ export function approvalRoutes(agents: Agents): readonly Route<AgentsOfSnapshot>
     return findApproval(conversations, request, { ...params, userId: applyIdentity(query, identity).userId });
   };
 
+  /** Returns the approvals of a page. Each conversation is asked about once. */
+  async function toViews(calls: readonly FoundCall[], request: Omit<ActionRequest, "action">) {
+    const readable = new Map<string, Promise<boolean>>();
+    const mayReadOf = ({ key }: FoundCall): Promise<boolean> => {
+      const text = toKeyText(key);
+      const known = readable.get(text) ?? mayRead(conversations, request, key);
+      readable.set(text, known);
+      return known;
+    };
+    return Promise.all(calls.map(async (call) => ({ ...toView(call), mayReadConversation: await mayReadOf(call) })));
+  }
+
   return [
     defineRoute({
       method: "GET",
       path: "/approvals",
       summary: "List the tool calls that wait for an approval of the caller, oldest first",
       description:
-        "Those of the caller's own conversations, and those that `authorize` allows. `cursor` is the `nextCursor` of the page before.",
+        "Those of the caller's own conversations, and those that `authorize` allows. `mayReadConversation` is true if the caller may read the conversation of the call. `cursor` is the `nextCursor` of the page before.",
       access: "protected",
       action: "approval.decide",
       yields: true,
@@ -75,7 +89,7 @@ export function approvalRoutes(agents: Agents): readonly Route<AgentsOfSnapshot>
         const filter = { limit, after, userId };
         const page = await listApprovals(conversations, { identity, snapshot }, filter);
         return {
-          items: page.calls.map(toView),
+          items: await toViews(page.calls, { identity, snapshot }),
           nextCursor: page.next === undefined ? null : Buffer.from(page.next).toString("base64url"),
         };
       },

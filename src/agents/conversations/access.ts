@@ -73,6 +73,22 @@ async function mayReach(
   return (await ask(request, others, key, conversation)) === true;
 }
 
+/** Decides whether the caller may read a conversation, by whichever action is asked about it. */
+export async function mayRead(
+  conversations: Conversations,
+  request: AccessRequest,
+  key: ConversationKey,
+): Promise<boolean> {
+  const { checked, caller } = request.identity;
+  const isOther = checked && key.userId !== caller?.userId;
+  if (isOther && key.userId === undefined) return false; // no request can name an anonymous user
+  const found = await conversations.find(key);
+  if (!found) return false;
+  const others = "conversation.others.read";
+  if (isOther) return mayReach({ ...request, action: "conversation.read", others, isOther }, key, found);
+  return (await ask(request, "conversation.read", key, found)) !== false;
+}
+
 /** Decides about the list of the conversations of another user, by the same rule. */
 async function mayList(
   { identity, snapshot: { authorizer } }: AccessRequest,

@@ -1,4 +1,5 @@
 import { signal } from "@preact/signals";
+import { place } from "./place.ts";
 import { signInState } from "./session.ts";
 
 const stored = "agentserve.user";
@@ -9,6 +10,9 @@ export const canChooseUser = (): boolean => signInState.value.type === "open" &&
 
 /** Returns the user that the page acts as. Undefined: none was chosen, or the user is that of the token. */
 export const actingUser = (): string | undefined => (canChooseUser() && chosen.value !== "" ? chosen.value : undefined);
+
+/** Returns the user whose conversation is open: the one that its address names, or the acting user. */
+export const conversationUser = (): string | undefined => place.value.query.get("user") ?? actingUser();
 
 /** Acts as a user from now on, also after a reload. An empty text: as none. */
 export function actAs(userId: string): void {

@@ -24,6 +24,7 @@ export interface Approval {
   readonly toolName: string;
   readonly input: unknown;
   readonly requestedAt: string;
+  readonly mayReadConversation: boolean;
   readonly isGone?: boolean;
 }
 

@@ -21,6 +21,7 @@ describeServer("a tool call that waits for an approval", { config: bankConfig(),
       toolName: "pay",
       input,
       requestedAt,
+      mayReadConversation: true,
     });
     expect(paidTo(to)).toEqual([]);
   });

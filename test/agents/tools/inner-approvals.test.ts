@@ -32,6 +32,7 @@ describeServer("an approval of an agent that a tool asks", { config: deskConfig,
       conversationId,
       userId: null,
       requestedAt: expect.any(String),
+      mayReadConversation: true,
       ...shown,
     });
     const [part] = await partsOf(server, conversationId);

@@ -1,6 +1,6 @@
 import { computed, signal, type ReadonlySignal } from "@preact/signals";
 import { DefaultChatTransport, type FileUIPart } from "ai";
-import { actingUser } from "../../acting-user.ts";
+import { conversationUser } from "../../acting-user.ts";
 import { ApiError, ask, path, toHeaders, toQuery, toUrl } from "../../api.ts";
 import { toApiError } from "../../session.ts";
 import { isLostConnection, isPassing, toProblem, type ChatProblem } from "./chat-problem.ts";
@@ -38,7 +38,7 @@ export class ChatSession {
   /** True while the server cannot be reached. */
   readonly isLost = signal(false);
   readonly problem = signal<ChatProblem | undefined>(undefined);
-  readonly conversation = signal<Pick<Conversation, "title" | "createdAt"> | undefined>(undefined);
+  readonly conversation = signal<Pick<Conversation, "title" | "createdAt" | "isOwn"> | undefined>(undefined);
   readonly hasMore = signal(false);
   /** The finish reasons of the answers that this page has seen, by message id. */
   readonly finishReasons = signal<Readonly<Record<string, string>>>({});
@@ -47,10 +47,12 @@ export class ChatSession {
   readonly messages: ReadonlySignal<readonly ChatMessage[]>;
   /** True if the last message is one of the user, and no answer is being made. */
   readonly isUnanswered: ReadonlySignal<boolean>;
+  /** True for a conversation of another user: messages are added to it as those of a person, and ask no agent. */
+  readonly isOther: ReadonlySignal<boolean>;
   readonly #agentId: string;
   readonly #id: string;
-  /** The user of the conversation, if there is no authentication provider. */
-  readonly #userId = actingUser();
+  /** The user of the conversation. Undefined: the caller. */
+  readonly #userId = conversationUser();
   readonly #chat: SignalChat;
   /** The message that was sent last, until the server has it. */
   #sent: string | undefined;
@@ -91,7 +93,11 @@ export class ChatSession {
       },
     });
     this.messages = this.#chat.shown;
-    this.isUnanswered = computed(() => this.phase.value === "ready" && this.messages.value.at(-1)?.role === "user");
+    this.isUnanswered = computed(() => {
+      const last = this.messages.value.at(-1);
+      return this.phase.value === "ready" && last?.role === "user" && !last.metadata?.author;
+    });
+    this.isOther = computed(() => this.conversation.value?.isOwn === false);
   }
 
   /** Opens the conversation, and looks for changes until `close` is called. */
@@ -115,11 +121,16 @@ export class ChatSession {
   }
 
   send(text: string, files: readonly FileUIPart[]): Promise<void> {
+    if (this.isOther.value) return this.#request(() => this.#append(text));
     const id = this.#chat.generateId();
     // A message that the server has refused is replaced by this one.
     this.#chat.messages = this.#chat.messages.filter((message) => message.id !== this.#sent);
     const parts = [...files, ...(text === "" ? [] : [{ type: "text" as const, text }])];
     return this.#request(() => this.#chat.sendMessage({ id, role: "user", parts }), id);
+  }
+  async #append(text: string): Promise<void> {
+    const to = path`/agents/${this.#agentId}/conversations/${this.#id}/messages` + toQuery({ userId: this.#userId });
+    await ask(to, { body: { text } });
   }
   /** Replaces a message of the user, and all messages after it. */
   edit(messageId: string, text: string, files: readonly FileUIPart[]): Promise<void> {
@@ -280,11 +291,11 @@ export class ChatSession {
 
   /** Takes the messages of the server in place of those that are shown. */
   #take(found: OpenConversation): void {
-    const { messages, hasMore, title, createdAt } = found;
+    const { messages, hasMore, title, createdAt, isOwn } = found;
     wasStored(this.#agentId, this.#id);
     if (this.#mark !== toMark(found)) conversationChanges.value++;
     this.#mark = toMark(found);
-    this.conversation.value = { title, createdAt };
+    this.conversation.value = { title, createdAt, isOwn };
     if (messages.some(({ id }) => id === this.#sent)) this.#sent = undefined;
     const merged = mergeMessages(this.#chat.messages, found, this.#sent);
     if (!merged.hasEarlier) this.hasMore.value = hasMore;

@@ -6,6 +6,8 @@ interface MessageMetadata {
   readonly createdAt?: string | null;
   readonly usage?: { readonly inputTokens: number | null; readonly outputTokens: number | null };
   readonly stopped?: boolean;
+  /** The person who has written the message, if it is not the user of the conversation who asks the agent. */
+  readonly author?: { readonly id: string; readonly name?: string };
   /** The tool calls that have started an execution. */
   readonly executions?: readonly {
     readonly toolCallId: string;

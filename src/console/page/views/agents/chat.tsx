@@ -1,4 +1,5 @@
 import { useEffect, useMemo } from "preact/hooks";
+import { conversationUser } from "../../acting-user.ts";
 import { ask, path } from "../../api.ts";
 import { reconnects } from "../../live.ts";
 import { useLoaded } from "../../load.ts";
@@ -18,7 +19,8 @@ import { toEnd, useStickyEnd } from "./sticky-end.ts";
 /** A conversation with an agent. */
 export function Chat({ agentId, id }: { agentId: string; id: string }) {
   const agent = useLoaded((signal) => ask<AgentDetail>(path`/agents/${agentId}`, { signal }), [agentId]);
-  const session = useMemo(() => new ChatSession(agentId, id), [agentId, id]);
+  const user = conversationUser();
+  const session = useMemo(() => new ChatSession(agentId, id), [agentId, id, user]);
   useEffect(() => {
     session.open();
     return () => session.close();
@@ -31,9 +33,7 @@ export function Chat({ agentId, id }: { agentId: string; id: string }) {
   const name = agent.value?.name ?? agentId;
   return (
     <div class="chat-view">
-      <aside>
-        <ConversationList agentId={agentId} current={id} />
-      </aside>
+      <aside>{!session.isOther.value && <ConversationList agentId={agentId} current={id} />}</aside>
       <section class="chat" aria-labelledby="chat-title">
         <div class="actions heading">
           <div>
@@ -73,7 +73,7 @@ function Messages({ session, agentId, id, agent }: MessagesProps) {
   const messages = session.messages.value;
   const phase = session.phase.value;
   const { isAway, box, keepPlace } = useStickyEnd(messages);
-  const lastOwn = messages.findLast(({ role }) => role === "user")?.id;
+  const lastOwn = messages.findLast(({ role, metadata }) => role === "user" && !metadata?.author)?.id;
   const showEarlier = (): void => void keepPlace(() => act("Earlier messages are shown", () => session.showEarlier()));
   return (
     <>
@@ -142,7 +142,7 @@ function ChatState({ session }: { session: ChatSession }) {
           {problem.detail === undefined && (problem.status ?? 500) >= 500 && <a href={toLink(["log"])}>See the log</a>}
         </div>
       )}
-      {!problem && session.isUnanswered.value && (
+      {!problem && session.isUnanswered.value && !session.isOther.value && (
         <p class="hint">
           This message has no answer: its turn has failed, or was stopped. <TryAgain session={session} />
         </p>

@@ -53,6 +53,7 @@ export function Composer({ session, edit }: ComposerProps) {
     input.current?.focus();
   };
   const add = async (list: Iterable<File>): Promise<void> => {
+    if (session.isOther.value) return; // a message of a person is a text
     try {
       const added = await Promise.all(Array.from(list, toFilePart));
       setFiles((before) => [...before, ...added]);
@@ -154,9 +155,11 @@ export function Composer({ session, edit }: ComposerProps) {
             Cancel
           </button>
         )}
-        <button type="button" disabled={!canAct()} title={noAct()} onClick={() => chosen.current?.click()}>
-          Add files
-        </button>
+        {!session.isOther.value && (
+          <button type="button" disabled={!canAct()} title={noAct()} onClick={() => chosen.current?.click()}>
+            Add files
+          </button>
+        )}
         {!edit && <LiveRegion session={session} />}
       </div>
     </form>

@@ -1,5 +1,5 @@
 import { useState } from "preact/hooks";
-import { actingUser } from "../../acting-user.ts";
+import { conversationUser } from "../../acting-user.ts";
 import { ask, path, toQuery } from "../../api.ts";
 import { Question } from "../../parts/question.tsx";
 import { act } from "../../parts/notices.tsx";
@@ -20,7 +20,7 @@ export interface ConversationActionsProps {
 export function ConversationActions({ agentId, id, title, onRenamed, onDeleted }: ConversationActionsProps) {
   const [asked, setAsked] = useState<"rename" | "delete" | undefined>();
   const [text, setText] = useState(title);
-  const url = path`/agents/${agentId}/conversations/${id}` + toQuery({ userId: actingUser() });
+  const url = path`/agents/${agentId}/conversations/${id}` + toQuery({ userId: conversationUser() });
   const close = (): void => setAsked(undefined);
   const common = { type: "button", class: "small", disabled: !canAct(), title: noAct() } as const;
   return (

@@ -7,6 +7,8 @@ export interface Conversation {
   readonly createdAt: string | null;
   readonly updatedAt: string;
   readonly messageCount: number;
+  /** False for a conversation of another user. */
+  readonly isOwn: boolean;
   readonly running: boolean;
 }
 

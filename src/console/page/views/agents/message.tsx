@@ -44,7 +44,8 @@ export class Message extends Component<MessageProps> {
 
 function OwnMessage({ session, message, isLastOwn, phase }: MessageProps) {
   const [isEdited, setEdited] = useState(false);
-  const { createdAt } = message.metadata ?? {};
+  const { createdAt, author } = message.metadata ?? {};
+  const name = author && (author.name ?? author.id);
   const text = message.parts.flatMap((part) => (part.type === "text" ? [part.text] : [])).join("\n");
   const files = message.parts.filter((part) => part.type === "file");
   if (isEdited) {
@@ -56,11 +57,16 @@ function OwnMessage({ session, message, isLastOwn, phase }: MessageProps) {
     );
   }
   return (
-    <article class="message own" aria-label="You">
+    <article class="message own" aria-label={name ?? (session.isOther.value ? "User" : "You")}>
+      {name !== undefined && (
+        <p class="hint">
+          <Text value={name} />
+        </p>
+      )}
       <Parts {...{ message, parts: message.parts }} />
       <footer>
         {createdAt && <Time at={createdAt} />}
-        {isLastOwn && phase === "ready" && (
+        {isLastOwn && phase === "ready" && !session.isOther.value && (
           <button type="button" class="small" disabled={!canAct()} title={noAct()} onClick={() => setEdited(true)}>
             Edit
           </button>
@@ -93,7 +99,7 @@ function Answer(props: MessageProps) {
               <Text value={reason} />
             </span>
           )}
-          {isLast && phase === "ready" && (
+          {isLast && phase === "ready" && !session.isOther.value && (
             <button
               type="button"
               class="small"

@@ -1,5 +1,5 @@
 import { useState } from "preact/hooks";
-import { actingUser } from "../../acting-user.ts";
+import { conversationUser } from "../../acting-user.ts";
 import { ask, path, toQuery } from "../../api.ts";
 import { useLoaded } from "../../load.ts";
 import { Copy } from "../../parts/copy.tsx";
@@ -60,7 +60,7 @@ function Calls({ agentId, conversationId, messageId, isMade }: ModelCallsProps) 
       const url = path`/agents/${agentId}/conversations/${conversationId}/turns/${messageId}/steps`;
       try {
         const read = (cursor?: string): Promise<Page> =>
-          ask<Page>(url + toQuery({ userId: actingUser(), cursor }), { signal });
+          ask<Page>(url + toQuery({ userId: conversationUser(), cursor }), { signal });
         const pages = await Promise.all([read(), ...cursors.map(read)]);
         return { items: pages.flatMap(({ items }) => items), nextCursor: pages.at(-1)!.nextCursor };
       } catch (error) {

@@ -70,7 +70,7 @@ export function ToolCall({ message, part, context }: ToolCallProps) {
       {canAnswer && part.state === "approval-requested" && (
         <Decision session={session} approvalId={part.approval.id} name={name} />
       )}
-      {canAnswer && isClientCall(message, part) && (
+      {canAnswer && !session.isOther.value && isClientCall(message, part) && (
         <ClientTool session={session} toolCallId={part.toolCallId} name={name} />
       )}
       {executionId !== undefined && workflowId !== undefined && (

@@ -13,12 +13,24 @@ import { Gone } from "./gone.tsx";
 
 /** A tool call that waits for a person. */
 export function ApprovalPanel({ approval }: { approval: Approval }) {
-  const { approvalId, agentId, conversationId, userId, toolName, input, requestedAt, isGone = false } = approval;
+  const {
+    approvalId,
+    agentId,
+    conversationId,
+    userId,
+    toolName,
+    input,
+    requestedAt,
+    mayReadConversation,
+    isGone = false,
+  } = approval;
   const id = useId();
   const [reason, setReason] = useState("");
   const [isSending, setSending] = useState(false);
   const [problem, setProblem] = useState<string | undefined>();
-  const link = toLink(["agents", agentId, conversationId]);
+  // Without a provider, the page acts as its user already.
+  const user = actingUser() === undefined ? (userId ?? undefined) : undefined;
+  const link = toLink(["agents", agentId, conversationId], { user });
   const decide = async (approved: boolean): Promise<void> => {
     setSending(true);
     setProblem(undefined);
@@ -27,10 +39,8 @@ export function ApprovalPanel({ approval }: { approval: Approval }) {
       const to = path`/approvals/${approvalId}` + toQuery({ userId: actingUser() ?? userId ?? undefined });
       await ask(to, { body, headers: { prefer: "respond-async" } });
       removeDecided(approvalId);
-      notify("done", `The call of ${toolName} was ${approved ? "approved" : "denied"}.`, {
-        href: link,
-        label: "Show the conversation",
-      });
+      const shown = mayReadConversation ? { href: link, label: "Show the conversation" } : undefined;
+      notify("done", `The call of ${toolName} was ${approved ? "approved" : "denied"}.`, shown);
     } catch (error) {
       setProblem(toApiError(error).message);
       setSending(false);
@@ -43,9 +53,11 @@ export function ApprovalPanel({ approval }: { approval: Approval }) {
         May <Text value={agentId} /> call <Text value={toolName} />?
       </h2>
       <ul class="facts">
-        <li>
-          <a href={link}>Conversation</a>
-        </li>
+        {mayReadConversation && (
+          <li>
+            <a href={link}>Conversation</a>
+          </li>
+        )}
         {userId !== null && (
           <li>
             of <Text value={userId} />
