@@ -4,13 +4,18 @@ import { addPage } from "./web/serve.ts";
 
 /** Decides who may do what, by the role in the token. */
 const authorize: Authorize = ({ action, user, approval }) => {
+  const isManager = user?.role === "manager";
   switch (action) {
     case "agent.call":
     case "conversation.read":
     case "conversation.delete":
-      return user !== undefined; // of conversations, each user finds only their own
+      return user !== undefined; // these are about conversations of the user only
+    case "conversation.others.read": // the chat behind a refund,
+    case "conversation.others.append": // an answer in it,
+    case "conversation.others.write": // and the stop of the agent
+      return isManager;
     case "approval.decide":
-      return user?.role === "manager" && !approval?.isOwn; // a manager decides about the refunds of others
+      return isManager && !approval?.isOwn; // a manager decides about the refunds of others
     default:
       return false; // also for the actions of later versions
   }

@@ -64,6 +64,16 @@ describe("the template support-desk, built and started", () => {
     const grace = await visit("Grace, a manager");
     await grace.page.getByRole("article", { name: "Refund for ada" }).getByText("40", { exact: true }).waitFor();
     for (const [name, { page }] of Object.entries({ ada, grace })) await inEachView(page, `support-desk-${name}`);
+    // The manager answers in the chat behind the refund, which still waits.
+    await grace.click("Open the chat");
+    const chat = grace.page.getByRole("region", { name: "Chat of ada" });
+    await chat.getByRole("article", { name: "ada" }).getByText("I want a refund of 40 €").waitFor();
+    await grace.ask("Was it broken?");
+    await chat.getByRole("article", { name: "Grace" }).getByText("Was it broken?").waitFor();
+    await ada.page.getByRole("article", { name: "Grace" }).getByText("Was it broken?").waitFor();
+    await ada.sees("Refund: waits for a manager");
+    await inEachView(grace.page, "support-desk-chat-of-ada");
+    await grace.click("Close");
     await grace.click("Approve");
     await grace.page.getByText("Nothing waits for a decision.").waitFor();
     await ada.sees("Refund: approved by a manager, done", "item desk lamp, refunded 40.");

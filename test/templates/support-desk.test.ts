@@ -68,6 +68,21 @@ describe("the template support-desk", () => {
     expect((await ask(grace, "A refund of 30 for order 1001, please")).finishReason).toBe("approval");
     expect((await send(grace, "GET", "/approvals"))[1].data.items).toEqual([]);
 
+    // A manager reads the chat behind a refund and answers in it. Customers reach no chat of others.
+    expect((await ask(ada, "A refund of 50 for order 1001, please")).finishReason).toBe("approval");
+    const [refund] = (await send(grace, "GET", "/approvals"))[1].data.items;
+    expect(refund).toMatchObject({ conversationId: "c1", userId: "ada", mayReadConversation: true });
+    const chat = "/agents/support/conversations/c1";
+    expect((await send(grace, "GET", `${chat}?userId=ada`))[1].data).toMatchObject({ isOwn: false });
+    expect((await send(grace, "POST", `${chat}/messages?userId=ada`, { text: "Which lamp?" }))[0]).toBe(201);
+    const { messages } = (await send(ada, "GET", chat))[1].data;
+    expect(messages.at(-2)).toMatchObject({ metadata: { author: { id: "grace", name: "grace" } } });
+    expect((await send(grace, "POST", `/approvals/${refund.approvalId}`, { approved: true }))[0]).toBe(200);
+    expect((await send(grace, "POST", `${chat}/stop?userId=ada`, {}))[0]).toBe(200);
+    expect((await send(grace, "DELETE", `${chat}?userId=ada`))[0]).toBe(403);
+    expect((await send(ada, "GET", `${chat}?userId=grace`))[0]).toBe(403);
+    expect((await send(ada, "POST", `${chat}/messages`, { text: "x" }))[0]).toBe(403);
+
     expect(await send("", "GET", "/desk")).toEqual([404, expect.objectContaining({ success: false })]); // not built
     expect((await send("", "GET", "/agents"))[0]).toBe(401);
     child.process.kill("SIGTERM");

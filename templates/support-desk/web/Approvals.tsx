@@ -1,11 +1,13 @@
 import { useCallback, useEffect, useState } from "react";
 import { decide, listApprovals, type Approval } from "./api.ts";
+import { CustomerChat } from "./CustomerChat.tsx";
 import { toTitle } from "./Message.tsx";
 
 /** The calls of tools that wait for a manager, of all customers. */
 export function Approvals() {
   const [items, setItems] = useState<Approval[]>();
   const [problem, setProblem] = useState("");
+  const [open, setOpen] = useState<Approval>(); // stays open when the refund is decided
   const refresh = useCallback(async () => {
     try {
       setItems(await listApprovals());
@@ -25,14 +27,21 @@ export function Approvals() {
       <p role="alert">{problem}</p>
       {items?.length === 0 && <p className="hint">Nothing waits for a decision.</p>}
       {items?.map((item) => (
-        <Card key={item.approvalId} item={item} onDecided={refresh} />
+        <Card key={item.approvalId} item={item} onDecided={refresh} onOpen={() => setOpen(item)} />
       ))}
+      {open && <CustomerChat key={open.conversationId} of={open} onClose={() => setOpen(undefined)} />}
     </main>
   );
 }
 
-function Card({ item, onDecided }: { item: Approval; onDecided(): Promise<void> }) {
-  const { approvalId, userId, toolName, input, requestedAt } = item;
+interface CardProps {
+  readonly item: Approval;
+  onDecided(): Promise<void>;
+  onOpen(): void;
+}
+
+function Card({ item, onDecided, onOpen }: CardProps) {
+  const { approvalId, userId, toolName, input, requestedAt, mayReadConversation } = item;
   const [reason, setReason] = useState("");
   const [problem, setProblem] = useState("");
   async function answer(approved: boolean): Promise<void> {
@@ -69,6 +78,7 @@ function Card({ item, onDecided }: { item: Approval; onDecided(): Promise<void> 
         Approve
       </button>
       <button onClick={() => answer(false)}>Decline</button>
+      {mayReadConversation && <button onClick={onOpen}>Open the chat</button>}
       <p role="alert">{problem}</p>
     </article>
   );

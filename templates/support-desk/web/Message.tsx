@@ -5,11 +5,21 @@ type Part = UIMessage["parts"][number];
 /** Returns true for a call of a tool that waits for a manager. */
 export const isWaiting = (part: Part): boolean => isToolUIPart(part) && part.state === "approval-requested";
 
-export function Message({ message, isLast }: { message: UIMessage; isLast: boolean }) {
+interface Props {
+  readonly message: UIMessage;
+  readonly isLast: boolean;
+  /** The name of the customer. */
+  readonly user?: string;
+}
+
+export function Message({ message, isLast, user = "You" }: Props) {
   const { role, parts, metadata } = message;
-  const { stopped } = (metadata ?? {}) as { stopped?: boolean };
+  const { stopped, author } = (metadata ?? {}) as { stopped?: boolean; author?: { id: string; name?: string } };
+  // A manager has written it into the chat: the server has set the author.
+  const person = author && (author.name ?? author.id);
   return (
-    <article className={role} aria-label={role === "user" ? "You" : "Support"}>
+    <article className={person ? "person" : role} aria-label={person ?? (role === "user" ? user : "Support")}>
+      {person && <p className="hint">{person}</p>}
       {parts.map((part, index) => {
         if (part.type === "text") return <p key={index}>{part.text}</p>;
         return isToolUIPart(part) ? <ToolCall key={index} part={part} isLast={isLast} /> : null;

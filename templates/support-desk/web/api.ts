@@ -17,7 +17,9 @@ export interface OpenConversation {
 /** A call of a tool that waits for a decision. */
 export interface Approval {
   readonly approvalId: string;
+  readonly conversationId: string;
   readonly userId: string;
+  readonly mayReadConversation: boolean;
   readonly toolName: string;
   readonly input: Record<string, unknown>;
   readonly requestedAt: string;
@@ -27,10 +29,17 @@ export const agent = "/agents/support";
 
 export const listConversations = async () =>
   (await send<{ items: ConversationItem[] }>("GET", `${agent}/conversations`)).items;
-export const readConversation = (id: string) => send<OpenConversation>("GET", `${agent}/conversations/${id}`);
-export const deleteConversation = (id: string) => send("DELETE", `${agent}/conversations/${id}`);
+/** The path of a conversation of the signed-in user, or of another one. */
+const at = (id: string, rest = "", userId?: string) =>
+  `${agent}/conversations/${id}${rest}${userId === undefined ? "" : `?userId=${encodeURIComponent(userId)}`}`;
+export const readConversation = (id: string, userId?: string) => send<OpenConversation>("GET", at(id, "", userId));
+export const deleteConversation = (id: string) => send("DELETE", at(id));
+/** Writes into the conversation of a customer. */
+export const addMessage = (id: string, userId: string, text: string) =>
+  send("POST", at(id, "/messages", userId), { text });
 /** Stops the answer that is being made. To leave the page does not stop it. */
-export const stopAnswer = (id: string) => send<{ stopped: boolean }>("POST", `${agent}/conversations/${id}/stop`, {});
+export const stopAnswer = (id: string, userId?: string) =>
+  send<{ stopped: boolean }>("POST", at(id, "/stop", userId), {});
 export const listApprovals = async () => (await send<{ items: Approval[] }>("GET", "/approvals")).items;
 /** Approves or declines a call. The answer of the agent continues, and is not waited for. */
 export const decide = (id: string, approved: boolean, reason: string) =>

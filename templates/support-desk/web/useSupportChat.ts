@@ -1,5 +1,5 @@
 import { useChat } from "@ai-sdk/react";
-import { DefaultChatTransport, type UIMessage } from "ai";
+import { DefaultChatTransport, isToolUIPart, type UIMessage } from "ai";
 import { useEffect, useRef, useState } from "react";
 import { agent, readConversation, stopAnswer } from "./api.ts";
 import { isWaiting } from "./Message.tsx";
@@ -24,14 +24,17 @@ export function useSupportChat(id: string, stored: UIMessage[], onTurn: () => vo
     if (status === "streaming") onTurn();
   }, [status, onTurn]);
 
-  // A manager decides in another browser. Until then, the conversation is read again every two seconds.
+  // A manager decides, and writes, in another browser: the conversation is read again every two seconds.
   const waits = !isAnswering && messages.at(-1)?.parts.some(isWaiting) === true;
+  const isQuiet = !isAnswering && !error && messages.length > 0;
+  const shown = useRef(messages);
+  shown.current = messages;
   useEffect(() => {
-    if (!waits) return;
+    if (!isQuiet) return;
     let isOver = false;
     async function look(): Promise<void> {
       const { messages: all, running } = await readConversation(id);
-      if (isOver || (!running && all.at(-1)?.parts.some(isWaiting))) return;
+      if (isOver || (!running && toMark(all) === toMark(shown.current.slice(-all.length)))) return;
       lastStored.current = all.at(-1)?.id;
       setMessages(all);
       if (running) await resumeStream();
@@ -41,7 +44,7 @@ export function useSupportChat(id: string, stored: UIMessage[], onTurn: () => vo
       isOver = true;
       clearInterval(timer);
     };
-  }, [waits, id, setMessages, resumeStream]);
+  }, [isQuiet, id, setMessages, resumeStream]);
 
   // `stop()` of `useChat` only ends the reading. The server stops the answer and stores the part that was made. Then its
   // stream ends, and the stored part is shown.
@@ -63,6 +66,10 @@ export function useSupportChat(id: string, stored: UIMessage[], onTurn: () => vo
   const problem = error && toText(error);
   return { messages, problem, isSent: status === "submitted", isBusy: isAnswering || isStopping, waits, send, stop };
 }
+
+/** Returns a text that changes with the messages and the states of their tools. */
+const toMark = (messages: readonly UIMessage[]): string =>
+  JSON.stringify(messages.map(({ id, parts }) => [id, parts.map((part) => (isToolUIPart(part) ? part.state : ""))]));
 
 const createTransport = (id: string, lastStored: { readonly current: string | undefined }) =>
   new DefaultChatTransport({
