@@ -166,6 +166,7 @@ export class EmbeddedEngine implements Engine {
     const { storedEvents = 100_000 } = this.#options;
     const mailbox = new Mailbox({ store, runs, sleepers, logger, storedEvents });
     runs.onWait = (run) => mailbox.onWait(run);
+    runs.mayContinue = (run) => mailbox.mayContinue(run);
     runs.onGone = (number) => mailbox.onGone(number);
     runs.endInOrder = (run, done) => mailbox.endInOrder(run, done);
     this.#mailbox = mailbox;
@@ -390,7 +391,7 @@ export class EmbeddedEngine implements Engine {
     if (!this.#recovery) await this.#known.promise;
     const state = this.#committed(id);
     if (!state) throw notFound(`Execution ${id} not found`);
-    if (state.status !== "running" && state.epoch > afterEpoch) return state;
+    if (state.status !== "running" && state.epoch > afterEpoch && !this.#runs.isUntold(state)) return state;
     if (state.status === "running" && !this.#isDriven(id)) throw this.#runs.toAnswer(stopped(id));
     return this.#runs.waiters.next(id, afterEpoch, signal);
   }

@@ -10,7 +10,7 @@ import { hasSameSteps } from "../../engine/compare-steps.ts";
 import { toEvent, type LiveEvent } from "../../engine/events.ts";
 import type { Execution, ExecutionState, Transition } from "../../engine/execution.ts";
 import { countStart, countStates } from "../../engine/runs/count-states.ts";
-import type { FailedStep, OnSettled } from "../../engine/execution-log.ts";
+import type { OnSettled } from "../../engine/execution-log.ts";
 import { groupOf, type Admissible, type Reservation } from "../../engine/runs/groups.ts";
 import { toCommandRow } from "../../engine/runs/journal-row.ts";
 import type { NextTimes } from "../../engine/runs/agenda.ts";
@@ -86,6 +86,10 @@ export class Runs implements RunHost<StoredState> {
   onTurnEnd: (id: string) => void = () => {};
   /** A branch of a run may wait for an event, or may take one now. */
   onWait: (run: EmbeddedRun) => void = () => {};
+  /** Returns true if a stored event may end a wait of a run that is suspended. `tell` follows. */
+  mayContinue: (run: EmbeddedRun) => boolean = () => false;
+  /** The suspensions that callers have not been told, because a stored event may end them at once. */
+  readonly #untold = new Set<number>();
   /** A run is gone, and has not seen events that came for its execution meanwhile. */
   onGone: (number: number) => void = () => {};
   /** Called before the last commit of the process. */
@@ -430,7 +434,7 @@ export class Runs implements RunHost<StoredState> {
   publish(run: EmbeddedRun, change: Change, commit: Commit<StoredState>): void {
     if (change.row?.body) this.slots.grow(run, toWeight(change.row.body));
     if (this.#watchers.size > 0) this.#watchers.get(run.execution.id)?.();
-    this.#publish(run.execution.id, change, commit, run.failedStep);
+    this.#publish(run.execution.id, change, commit, run);
     if (change.transitions.some(({ to }) => to === "running")) this.#seat(run);
     if (change.parks.length > 0 || change.transitions.length > 0) this.onWait(run);
   }
@@ -441,7 +445,7 @@ export class Runs implements RunHost<StoredState> {
     this.slots.enter(run, run.bytes * unknownDensity, groupOf(run));
   }
 
-  #publish(id: string, { at, seq }: Change, { events, states }: Commit<StoredState>, failure?: FailedStep): void {
+  #publish(id: string, { at, seq }: Change, { events, states }: Commit<StoredState>, run?: EmbeddedRun): void {
     if (this.readers.has(id)) {
       const first = seq - events.length + 1;
       for (const [index, event] of events.entries()) this.readers.publish(id, toEvent(id, first + index, at, event));
@@ -452,9 +456,20 @@ export class Runs implements RunHost<StoredState> {
       this.changes.publish(state);
       if (state.last?.to === "suspended" && state.last.wake) this.onTimer();
       if (state.status === "running") continue;
-      this.waiters.notify(id, state);
-      this.#onSettled(state, failure);
+      if (state.status === "suspended" && run && this.mayContinue(run)) this.#untold.add(run.committed.number);
+      else this.waiters.notify(id, state);
+      this.#onSettled(state, run?.failedStep);
     }
+  }
+
+  isUntold({ number, status }: StoredState): boolean {
+    return status === "suspended" && this.#untold.has(number);
+  }
+  /** Stored events were offered to an execution: its callers are told if it is still suspended. */
+  tell(number: number): void {
+    if (!this.#untold.delete(number)) return;
+    const state = this.#store.stateOf(number);
+    if (state && state.status !== "running") this.waiters.notify(state.execution.id, state);
   }
 
   publishLive(event: LiveEvent): void {

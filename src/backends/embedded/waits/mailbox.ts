@@ -91,12 +91,15 @@ export class Mailbox {
 
   /** A branch waits for an event, or may take one that it could not take before (M6). */
   onWait(run: EmbeddedRun): void {
-    const { status, last, number } = run.committed;
-    const isOwn = last?.to === "suspended" && last.pending.length > 0;
-    if (status !== "running" && !(status === "suspended" && isOwn)) return; // from outside: they count at the resume
-    if (!this.#first(run)) return;
-    if (status === "running") void this.#offer(run);
-    else this.#deliverTo(number); // the run is about to be forgotten
+    const { status, number } = run.committed;
+    if (this.mayContinue(run)) return this.#deliverTo(number); // the run is about to be forgotten
+    if (status === "running" && this.#first(run)) void this.#offer(run);
+  }
+  /** Returns true if a run is suspended by its own branches, and a stored event may end the wait of one. */
+  mayContinue(run: EmbeddedRun): boolean {
+    const { status, last } = run.committed;
+    const isOwn = status === "suspended" && last?.to === "suspended" && last.pending.length > 0;
+    return isOwn && this.#first(run) !== undefined; // from outside: they count at the resume
   }
   /** A run is gone, which may not have seen events for its execution (M6). */
   onGone(number: number): void {
@@ -180,6 +183,8 @@ export class Mailbox {
       if (runs.isClosing) return;
       logger.warn("An event could not be handed out; it is tried again soon", { error });
       runs.clock.setTimeout(() => !runs.isClosing && this.#deliverTo(number), retryMs).unref();
+    } finally {
+      runs.tell(number);
     }
   }
 
