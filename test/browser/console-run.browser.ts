@@ -1,6 +1,7 @@
 import { andThen, defineWorkflow, type Config } from "agentserve";
 import * as v from "valibot";
 import { describe, expect, it } from "vitest";
+import { by, trusting } from "../auth/authorize/world.ts";
 import { openConsole, type ConsoleServer } from "../console/world.ts";
 import { createGates } from "../harness/gates.ts";
 import { until } from "../harness/waiting.ts";
@@ -114,6 +115,19 @@ describe("a run in the console", () => {
     await page.getByRole("button", { name: "Cancel run" }).click();
     await page.getByText(/Cancelled .*only a try/).waitFor();
     expect(await page.getByRole("button", { name: "Retry" }).isDisabled()).toBe(true);
+    expect(faults).toEqual([]);
+  });
+
+  it("shows no fork to a user who may not fork the run", async () => {
+    const server = await openConsole({ ...config, auth: trusting, console: true }, { mode: "start" });
+    const { headers } = by("ada");
+    const options = { executionId: "run-1" };
+    await server.ask("/workflows/both/execute", { headers, json: { input: {}, options } });
+    const { page, faults } = await openPage(`${server.url}/console#/runs/both/run-1?step=draft`);
+    await page.getByLabel("Token").fill(headers["authorization"]!.replace("Bearer ", ""));
+    await page.getByRole("button", { name: "Sign in" }).click();
+    await page.getByRole("region", { name: "draft" }).getByText("andThen").waitFor();
+    expect(await page.getByRole("button", { name: /Fork/ }).count()).toBe(0);
     expect(faults).toEqual([]);
   });
 

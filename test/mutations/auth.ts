@@ -9,6 +9,20 @@ export const auth: readonly Mutation[] = [
     suite: "test/auth/socket-tokens.test.ts",
   },
   {
+    breaks: "A user of the provider owns what the console has started",
+    file: "src/auth/gate.ts",
+    find: `if (caller.userId === consoleCaller.userId)`,
+    replace: `if (caller.user === consoleCaller.user)`,
+    suite: "test/console/access.test.ts",
+  },
+  {
+    breaks: "Every caller with a token forks executions, and triggers schedules",
+    file: "src/core/authorizer.ts",
+    find: `if (checked && needsAuthorize(action))`,
+    replace: `if (!checked && needsAuthorize(action))`,
+    suite: "test/auth/authorize/forks.test.ts",
+  },
+  {
     breaks: "A provider that never answers holds a request forever",
     file: "src/auth/gate.ts",
     find: `const verifying = within(verifyMs, user, { onLate: refuseLate });`,
