@@ -38,7 +38,11 @@ const kinds = {
   async agentserve() {
     const { createServer, defineAgent, embedded } = await import("../dist/index.mjs");
     const agent = defineAgent({ id: "a", instructions: "Be kind.", model });
-    const server = createServer({ agents: [agent], backend: embedded({ path: ":memory:" }) });
+    const server = createServer({
+      agents: [agent],
+      backend: embedded({ path: ":memory:" }),
+      server: { limits: { sseStreamsPerCaller: 5_000 } },
+    });
     return Number(new URL((await server.listen({ port: 0 })).url).port);
   },
   async "the SDK behind node:http"() {

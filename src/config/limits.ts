@@ -73,6 +73,11 @@ export const defaultLimits = {
   /** The most open event streams. Exceeded: 503. @default 5000 */
   sseStreams: 5_000,
   /**
+   * The most open streams of `GET …/stream` of one user, or else of one address, as `rateLimit` counts. Exceeded: 429.
+   * @default 100
+   */
+  sseStreamsPerCaller: 100,
+  /**
    * The most bytes to buffer for a reader of events. Exceeded: lifecycle events are read from the journal again, others
    * are lost. @default 1048576
    */

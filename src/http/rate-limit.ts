@@ -3,7 +3,7 @@ import type { Caller } from "../core/caller.ts";
 import { systemClock, type Clock } from "../core/clock.ts";
 import { fromDuration } from "../core/duration.ts";
 import { ServeError } from "../core/error.ts";
-import { createProxyReader, toSubscriber } from "./client-address.ts";
+import { createProxyReader, toSubscriber, type ProxyReader } from "./client-address.ts";
 import { isPreflight } from "./cors.ts";
 import { createWindowCounter, type WindowCounter } from "./window-counter.ts";
 
@@ -52,10 +52,7 @@ export function createRateLimit(
   function toName(request: Request, caller: Caller | undefined): string | undefined {
     const own = key?.(request, caller?.user);
     if (own !== undefined && typeof own !== "string") throw new TypeError("rateLimit.key() must return a string");
-    if (own !== undefined) return `key ${own}`;
-    if (caller?.userId !== undefined) return `user ${caller.userId}`;
-    const subscriber = toSubscriberOf(request);
-    return subscriber && `address ${subscriber}`;
+    return own === undefined ? toCallerName(request, caller, findAddress) : `key ${own}`;
   }
 
   return {
@@ -66,6 +63,17 @@ export function createRateLimit(
       if (!isExempt(request, path)) count(callers, toName(request, caller));
     },
   };
+}
+
+/** Returns the name by which a caller is counted: the user id, else the address. Undefined if neither is known. */
+export function toCallerName(
+  request: Request,
+  caller: Caller | undefined,
+  findAddress: ProxyReader["findAddress"],
+): string | undefined {
+  if (caller?.userId !== undefined) return `user ${caller.userId}`;
+  const address = findAddress(request);
+  return address && `address ${toSubscriber(address)}`;
 }
 
 /** Returns the length of a window in milliseconds, or undefined if it is invalid. */
@@ -83,7 +91,7 @@ function count(counter: WindowCounter, name: string | undefined): void {
 }
 
 /** Hashes a long name: clients may choose it, and the table stores many. */
-const toShort = (name: string): string => (name.length > 100 ? hash("sha256", name) : name);
+export const toShort = (name: string): string => (name.length > 100 ? hash("sha256", name) : name);
 
 /** Health checks of a load balancer must not fail because of traffic. A preflight does not run a route. */
 function isExempt(request: Request, path: string): boolean {

@@ -1,4 +1,4 @@
-import { busy, DetailedError, shuttingDown, type ErrorFields } from "../core/error.ts";
+import { busy, DetailedError, ServeError, shuttingDown, type ErrorFields } from "../core/error.ts";
 import { within } from "../core/within.ts";
 import { createResponse, type Answer, type HeaderPairs } from "./envelope.ts";
 import { EventAnswer, type EventFrames, type EventSink } from "./event-answer.ts";
@@ -59,6 +59,8 @@ export interface EventStreamOptions {
 
 export interface StreamsOptions {
   readonly sseStreams: number;
+  /** Max open streams of one caller, of those that name one. @default no limit */
+  readonly sseStreamsPerCaller?: number;
   /** Time after which a reader is disconnected if it does not read while an event is pending. */
   readonly sseStallMs: number;
   /** Idle time after which a comment line is sent, to keep proxies from closing the connection. @default 15000 */
@@ -68,7 +70,7 @@ export interface StreamsOptions {
 }
 export interface Streams {
   /** Resolves with the first event. `gone` is aborted if the reader disconnects before it; `extra` are more headers. */
-  open(stream: EventStream, gone: AbortSignal, extra?: HeaderPairs): Promise<Answer>;
+  open(stream: EventStream, gone: AbortSignal, extra?: HeaderPairs, caller?: string): Promise<Answer>;
   readonly size: number;
   /** Refuses new streams, and ends every stream that does not end by itself. */
   close(): void;
@@ -209,7 +211,10 @@ class OpenStream implements EventFrames {
 }
 
 /** The open event streams of a server. They share one timer and are closed together. */
-export function createStreams({ sseStreams, sseStallMs, heartbeatMs = 15_000, report }: StreamsOptions): Streams {
+export function createStreams(settings: StreamsOptions): Streams {
+  const { sseStreams, sseStreamsPerCaller = Infinity, sseStallMs, heartbeatMs = 15_000, report } = settings;
+  /** The number of open streams by caller. */
+  const callers = new Map<string, number>();
   const starting = new Map<AbortController, EventStreamOptions>();
   const streams = new Set<OpenStream>();
   const timer = setInterval(sweep, Math.min(1_000, heartbeatMs / 3, sseStallMs / 3)).unref();
@@ -219,12 +224,14 @@ export function createStreams({ sseStreams, sseStallMs, heartbeatMs = 15_000, re
     { generate, headers, options }: EventStream,
     gone: AbortSignal,
     extra: HeaderPairs = [],
+    caller?: string,
   ): Promise<Answer> {
     if (closed) throw shuttingDown();
     if (streams.size + starting.size >= sseStreams) {
       throw busy("Too many open streams", 5);
     }
     const leaving = new AbortController();
+    if (caller !== undefined) leaving.signal.addEventListener("abort", count(caller));
     const leave = (): void => {
       starting.delete(leaving); // even if the generator ignores the signal
       leaving.abort();
@@ -255,6 +262,19 @@ export function createStreams({ sseStreams, sseStallMs, heartbeatMs = 15_000, re
     } finally {
       starting.delete(leaving);
     }
+  }
+
+  /** Counts a stream of a caller. Returns how to release it. */
+  function count(caller: string): () => void {
+    const others = callers.get(caller) ?? 0;
+    if (others >= sseStreamsPerCaller)
+      throw new ServeError(429, "Too many open streams of one caller", { headers: [["retry-after", "5"]] });
+    callers.set(caller, others + 1);
+    return () => {
+      const left = callers.get(caller)! - 1;
+      if (left === 0) callers.delete(caller);
+      else callers.set(caller, left);
+    };
   }
 
   function sweep(): void {

@@ -14,7 +14,8 @@ import { nextRequestId, requestIdHeader } from "../core/request-id.ts";
 import { currentScope, runInScope } from "../core/scope.ts";
 import type { Tracer } from "../core/trace.ts";
 import { createCors } from "../http/cors.ts";
-import { createRateLimit } from "../http/rate-limit.ts";
+import { createProxyReader } from "../http/client-address.ts";
+import { createRateLimit, toCallerName, toShort } from "../http/rate-limit.ts";
 import type { Runtime } from "../engine/runtime.ts";
 import { toEnvelope, toErrorEnvelope, withHeaders, type Answer, type HeaderPairs } from "../http/envelope.ts";
 import { createEnterBase } from "../http/base-path.ts";
@@ -115,6 +116,7 @@ export function createApp({
   const isHost = createHostReader();
   const isOurHost = mode === "dev" ? createHostCheck(allowedHosts) : () => true;
   const { policy } = snapshot;
+  const { findAddress } = createProxyReader(trustedProxies);
   const rate = rateLimit && createRateLimit(rateLimit, trustedProxies, clock);
   const gate =
     auth &&
@@ -291,7 +293,9 @@ export function createApp({
     if (!(value instanceof EventStream)) return toEnvelope(value, own);
     if (request.method === "HEAD")
       return new Response(null, { headers: [...sseHeaders, ...value.headers, ...headers] });
-    return streams.open(value, request.signal, headers).then((opened) => {
+    // The answer to a POST ends with its work. A GET may stay open for as long as the client likes.
+    const name = request.method === "GET" ? toCallerName(request, caller, findAddress) : undefined;
+    return streams.open(value, request.signal, headers, name && toShort(name)).then((opened) => {
       if (value.options.isDetached) release();
       return opened;
     });

@@ -12,3 +12,5 @@ export const cannotRead: RouteErrors = { 503: "Storage cannot be read" };
 export const cannotWrite: RouteErrors = {
   503: "Too much data is in flight, storage cannot be written, or the server is shutting down",
 };
+export const manyStreams =
+  "Too many requests, or too many open streams of the caller; Retry-After has the seconds to wait";

@@ -15,7 +15,7 @@ import { listExecutions, type Workflows } from "../find.ts";
 import { toItemView, toStateView, type ItemView } from "../results.ts";
 import { ChangeShape, ItemShape, StateShape } from "../shapes.ts";
 import { fromCursor, toCursor } from "./cursor.ts";
-import { cannotRead, unknownWorkflow } from "./errors.ts";
+import { cannotRead, manyStreams, unknownWorkflow } from "./errors.ts";
 import type { WorkflowRoutesOptions } from "./options.ts";
 
 const Owned = { workflowId: v.optional(v.string()), userId: v.optional(v.string()) };
@@ -86,7 +86,7 @@ export function executionsRoutes({ engine, showErrors }: WorkflowRoutesOptions):
       yields: true,
       query: v.object(Owned),
       responses: { 200: events(ChangeShape) },
-      errors: { ...foreignUser, 503: "Too many open streams" },
+      errors: { ...foreignUser, 429: manyStreams, 503: "Too many open streams" },
       handle({ query, ...request }) {
         // The next version of the config decides anew who the caller is and what they may read.
         const { retiring } = request.snapshot;

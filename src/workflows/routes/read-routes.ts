@@ -8,7 +8,7 @@ import { mayFork, mayInspect, mayResume } from "../access.ts";
 import { findExecution, type Workflows } from "../find.ts";
 import { toStateView, type StateView } from "../results.ts";
 import { EventShape, StateShape } from "../shapes.ts";
-import { cannotRead, unknownExecution } from "./errors.ts";
+import { cannotRead, manyStreams, unknownExecution } from "./errors.ts";
 import { follow } from "./follow.ts";
 import type { WorkflowRoutesOptions } from "./options.ts";
 import { idHeader } from "./replies.ts";
@@ -58,7 +58,7 @@ export function readRoutes(options: WorkflowRoutesOptions): readonly Route<Workf
       headers: { "Last-Event-ID": v.optional(LastEventId) },
       query: AttachQuery,
       responses: { 200: events(EventShape), 204: nothing },
-      errors: { ...unknownExecution, 503: "Too many open streams, or storage cannot be read" },
+      errors: { ...unknownExecution, 429: manyStreams, 503: "Too many open streams, or storage cannot be read" },
       find: (head) => findExecution(engine, head),
       handle({ query, headers, found }) {
         const { after, until } = query;
