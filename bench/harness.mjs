@@ -30,7 +30,7 @@ export async function measure({ child, port }, { connections, seconds, method, p
   return { ...result, cpu: ((await cpu(child)) - before) / result.count };
 }
 
-async function cpu(child) {
+export async function cpu(child) {
   child.send("cpu");
   const [{ user, system }] = await once(child, "message");
   return user + system;

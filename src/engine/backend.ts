@@ -148,6 +148,8 @@ export interface Engine {
    * Restate: those that this replica drives or has answered.
    */
   changes(filter: Pick<ListFilter, "workflowId" | "userId">, signal: AbortSignal): AsyncGenerator<ExecutionChange>;
+  /** All of these changes, each with the state that it led to. For one reader that keeps up. */
+  changedStates(signal: AbortSignal): AsyncGenerator<ChangedState>;
   /**
    * These four resolve to the new state, or to false when another transition was first or the status does not allow it.
    * Restate: the register's compare-and-set; the drive hears of it by a named signal. What ends a wait by itself is a scheduled
@@ -240,6 +242,11 @@ export interface ExecutionChange {
   readonly status: ExecutionStatus;
   /** The kind of a suspension. */
   readonly kind?: SuspensionKind | undefined;
+}
+/** A change with the state of its execution after it. */
+export interface ChangedState {
+  readonly change: ExecutionChange;
+  readonly state: ExecutionState;
 }
 export interface ListPage {
   /** At most `limit`, and at least one if there are any. */

@@ -44,8 +44,34 @@ export const isIn = (visible: Visible, { userId }: Pick<Execution, "userId">): b
 
 /** Decides whether the caller may read an execution: by `authorize`, else by the rule. */
 export function mayRead(request: AccessRequest, state: ExecutionState, visible: Visible): boolean | Promise<boolean> {
-  const allowed = request.snapshot.authorizer && toQuestion(request, state).ask("execution.read");
-  return allowed ?? isIn(visible, state.execution);
+  return new ReadQuestion(state).ask(request, visible);
+}
+
+/** The same decision for many callers: what `authorize` gets is made once for the owner, and once for all others. */
+export class ReadQuestion {
+  readonly state: ExecutionState;
+  #own: AuthorizeExecution | undefined;
+  #foreign: AuthorizeExecution | undefined;
+
+  constructor(state: ExecutionState) {
+    this.state = state;
+  }
+
+  ask({ identity, snapshot: { authorizer } }: AccessRequest, visible: Visible): boolean | Promise<boolean> {
+    const { execution } = this.state;
+    const allowed = authorizer?.ask({
+      action: "execution.read",
+      user: identity.caller?.user,
+      workflowId: execution.workflowId,
+      execution: this.#viewFor(identity),
+    });
+    return allowed ?? isIn(visible, execution);
+  }
+
+  #viewFor(identity: Identity): AuthorizeExecution {
+    if (isOwner(this.state, identity)) return (this.#own ??= toAuthorizeExecution(this.state, true));
+    return (this.#foreign ??= toAuthorizeExecution(this.state, false));
+  }
 }
 
 /**

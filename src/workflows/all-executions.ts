@@ -1,7 +1,8 @@
 import type { ActionRequest } from "../core/authorizer.ts";
 import { ServeError } from "../core/error.ts";
 import type { Engine, ExecutionChange, ListFilter } from "../engine/backend.ts";
-import { mayRead, type Visible } from "./access.ts";
+import type { Visible } from "./access.ts";
+import type { AuthorizedChanges } from "./authorized-changes.ts";
 import { listReadable, type ReadablePage } from "./readable-page.ts";
 
 type ListRequest = Omit<ActionRequest, "action">;
@@ -17,26 +18,15 @@ export async function listAllExecutions(
 
 /** Yields the starts and transitions of the executions that the caller may list, from the call on. */
 export function followExecutions(
-  engine: Engine,
+  { engine, authorized }: { engine: Engine; authorized: AuthorizedChanges },
   request: ListRequest,
   filter: Pick<ListFilter, "workflowId" | "userId">,
   signal: AbortSignal,
 ): AsyncGenerator<ExecutionChange> {
   const visible = toVisible(request, filter.userId);
-  if (request.snapshot.authorizer) return followReadable(engine, request, engine.changes(filter, signal), visible);
+  const { authorizer } = request.snapshot;
+  if (authorizer) return authorized.follow(request, authorizer, { filter, visible, signal });
   return visible ? engine.changes({ ...filter, ...visible }, signal) : nothing(signal);
-}
-
-async function* followReadable(
-  engine: Engine,
-  request: ListRequest,
-  changes: AsyncGenerator<ExecutionChange>,
-  visible: Visible,
-): AsyncGenerator<ExecutionChange> {
-  for await (const change of changes) {
-    const state = await engine.state(change.executionId);
-    if (state && (await mayRead(request, state, visible))) yield change;
-  }
 }
 
 /** Yields nothing, and ends with the signal: a stream that ended would be opened again at once. */

@@ -12,6 +12,7 @@ import type {
   Engine,
   EngineLoad,
   EventsOptions,
+  ChangedState,
   ExecutionChange,
   ListFilter,
   ListPage,
@@ -415,6 +416,9 @@ export class EmbeddedEngine implements Engine {
 
   changes(filter: ChangeFilter, signal: AbortSignal): AsyncGenerator<ExecutionChange> {
     return this.#runs.changes.open(filter, signal);
+  }
+  changedStates(signal: AbortSignal): AsyncGenerator<ChangedState> {
+    return this.#runs.changes.openStates(signal);
   }
 
   async suspend(id: string, reason: string): Promise<ExecutionState | false> {

@@ -11,6 +11,7 @@ import type {
   Engine,
   EngineLoad,
   EventsOptions,
+  ChangedState,
   ExecutionChange,
   ListFilter,
   ListPage,
@@ -345,6 +346,9 @@ export class RestateEngine implements Engine {
 
   changes(filter: ChangeFilter, signal: AbortSignal): AsyncGenerator<ExecutionChange> {
     return this.#changes.open(filter, AbortSignal.any([signal, this.#closing.signal]));
+  }
+  changedStates(signal: AbortSignal): AsyncGenerator<ChangedState> {
+    return this.#changes.openStates(AbortSignal.any([signal, this.#closing.signal]));
   }
 
   async suspend(id: string, reason: string): Promise<ExecutionState | false> {

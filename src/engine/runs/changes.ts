@@ -1,4 +1,4 @@
-import type { ExecutionChange, ListFilter } from "../backend.ts";
+import type { ChangedState, ExecutionChange, ListFilter } from "../backend.ts";
 import type { ExecutionState } from "../execution.ts";
 import { kindOf } from "../suspension.ts";
 
@@ -8,53 +8,113 @@ const mostWaiting = 1_000;
 /** The most executions whose last epoch is remembered, to drop a change that is published again. */
 const mostRemembered = 1_000;
 
+interface ChangeReader {
+  push(change: ExecutionChange, state: ExecutionState): void;
+  end(error?: unknown): void;
+}
+
+/** The readers with one filter: it is compared once for all of them. */
+interface FilterGroup {
+  readonly filter: ChangeFilter;
+  readonly readers: Set<ChangeReader>;
+}
+
 /** The readers of starts and transitions. Without one, a change costs nothing. */
 export class Changes {
-  readonly #readers = new Set<(change: ExecutionChange) => void>();
+  readonly #groups = new Map<string, FilterGroup>();
   readonly #epochs: Map<string, number> | undefined;
+  readonly #onEmpty: (() => void) | undefined;
 
-  /** `isRepeated`: a change may be published twice, by the call that makes it and by the run that stores it. */
-  constructor({ isRepeated = false }: { isRepeated?: boolean } = {}) {
+  /**
+   * `isRepeated`: a change may be published twice, by the call that makes it and by the run that stores it. `onEmpty` is called
+   * when the last reader has ended.
+   */
+  constructor({ isRepeated = false, onEmpty }: { isRepeated?: boolean; onEmpty?: () => void } = {}) {
     this.#epochs = isRepeated ? new Map() : undefined;
+    this.#onEmpty = onEmpty;
   }
 
-  publish({ execution: { id, workflowId, userId }, status, epoch, last }: ExecutionState): void {
-    if (this.#readers.size === 0) return;
+  publish(state: ExecutionState): void {
+    if (this.#groups.size === 0) return;
+    const { execution, status, epoch, last } = state;
+    const { id, workflowId, userId } = execution;
     if (this.#epochs && !remember(this.#epochs, id, epoch)) return;
-    const change: ExecutionChange = { executionId: id, workflowId, userId, status, kind: kindOf(last) };
-    for (const push of this.#readers) push(change);
+    this.notify({ executionId: id, workflowId, userId, status, kind: kindOf(last) }, state);
+  }
+
+  notify(change: ExecutionChange, state: ExecutionState): void {
+    for (const { filter, readers } of this.#groups.values())
+      if (isIn(filter, change)) for (const reader of readers) reader.push(change, state);
+  }
+
+  /** Returns whether one of the readers would get a change. */
+  wants(change: ExecutionChange): boolean {
+    for (const { filter } of this.#groups.values()) if (isIn(filter, change)) return true;
+    return false;
+  }
+
+  /** Ends all readers. The first one throws the error: it is reported once. */
+  end(error?: unknown): void {
+    for (const { readers } of this.#groups.values())
+      for (const reader of readers) {
+        reader.end(error);
+        error = undefined;
+      }
   }
 
   /** Listens from the call on. Ends when the reader is too slow, or with the signal. */
-  open({ workflowId, userId }: ChangeFilter, signal: AbortSignal): AsyncGenerator<ExecutionChange> {
-    const waiting: ExecutionChange[] = [];
+  open(filter: ChangeFilter, signal: AbortSignal): AsyncGenerator<ExecutionChange> {
+    return this.#open(filter, (change) => change, signal);
+  }
+
+  /** The same with states, for a reader that keeps up: up to 1,000 states wait for it. */
+  openStates(signal: AbortSignal): AsyncGenerator<ChangedState> {
+    return this.#open({}, (change, state) => ({ change, state }), signal);
+  }
+
+  #open<T>(
+    { workflowId, userId }: ChangeFilter,
+    toItem: (change: ExecutionChange, state: ExecutionState) => T,
+    signal: AbortSignal,
+  ): AsyncGenerator<T> {
+    const waiting: T[] = [];
     let isOver = signal.aborted;
+    let failure: unknown;
     let wake: (() => void) | undefined;
-    const push = (change: ExecutionChange): void => {
-      if (workflowId !== undefined && change.workflowId !== workflowId) return;
-      if (userId !== undefined && (change.userId ?? null) !== userId) return;
-      waiting.push(change);
+    const push = (change: ExecutionChange, state: ExecutionState): void => {
+      waiting.push(toItem(change, state));
       if (waiting.length > mostWaiting) end();
       wake?.();
     };
-    const end = (): void => {
+    const end = (error?: unknown): void => {
+      if (isOver) return;
       isOver = true;
-      this.#readers.delete(push);
-      signal.removeEventListener("abort", end);
+      failure = error;
+      waiting.length = 0;
+      group.readers.delete(reader);
+      if (group.readers.size === 0) this.#groups.delete(key);
+      signal.removeEventListener("abort", leave);
       wake?.();
+      if (this.#groups.size === 0) this.#onEmpty?.();
     };
+    const leave = (): void => end();
+    const reader: ChangeReader = { push, end };
+    const key = JSON.stringify([workflowId, userId]);
+    const group = this.#groups.get(key) ?? { filter: { workflowId, userId }, readers: new Set() };
     if (!isOver) {
-      this.#readers.add(push);
-      signal.addEventListener("abort", end, { once: true });
+      this.#groups.set(key, group);
+      group.readers.add(reader);
+      signal.addEventListener("abort", leave, { once: true });
     }
     return read();
 
-    async function* read(): AsyncGenerator<ExecutionChange> {
+    async function* read(): AsyncGenerator<T> {
       try {
         for (;;) {
+          if (failure !== undefined) throw failure;
           if (isOver) return; // a reader that has missed one change cannot use the others
-          const change = waiting.shift();
-          if (change) yield change;
+          const item = waiting.shift();
+          if (item) yield item;
           else await new Promise<void>((resolve) => (wake = resolve));
         }
       } finally {
@@ -63,6 +123,10 @@ export class Changes {
     }
   }
 }
+
+const isIn = ({ workflowId, userId }: ChangeFilter, change: ExecutionChange): boolean =>
+  (workflowId === undefined || change.workflowId === workflowId) &&
+  (userId === undefined || (change.userId ?? null) === userId);
 
 /** Returns false for an epoch that is known. The oldest entries are dropped. */
 function remember(epochs: Map<string, number>, id: string, epoch: number): boolean {

@@ -11,6 +11,7 @@ import type { ListFilter } from "../../engine/backend.ts";
 import type { ExecutionState } from "../../engine/execution.ts";
 import { mayResume } from "../access.ts";
 import { followExecutions, listAllExecutions } from "../all-executions.ts";
+import { AuthorizedChanges } from "../authorized-changes.ts";
 import { listExecutions, type Workflows } from "../find.ts";
 import { toItemView, toStateView, type ItemView } from "../results.ts";
 import { ChangeShape, ItemShape, StateShape } from "../shapes.ts";
@@ -36,6 +37,7 @@ const foreignUser = { 403: "The caller may see only their own executions" };
 
 /** The routes about lists of executions. */
 export function executionsRoutes({ engine, showErrors }: WorkflowRoutesOptions): readonly Route<Workflows>[] {
+  const authorized = new AuthorizedChanges(engine);
   return [
     defineRoute({
       method: "GET",
@@ -90,7 +92,7 @@ export function executionsRoutes({ engine, showErrors }: WorkflowRoutesOptions):
       handle({ query, ...request }) {
         // The next version of the config decides anew who the caller is and what they may read.
         const { retiring } = request.snapshot;
-        const changes = (signal: AbortSignal) => followExecutions(engine, request, query, signal);
+        const changes = (signal: AbortSignal) => followExecutions({ engine, authorized }, request, query, signal);
         async function* follow(signal: AbortSignal): AsyncGenerator<unknown> {
           const happening = changes(AbortSignal.any([signal, retiring]));
           yield comment; // the client lists once it knows that it misses nothing
