@@ -124,8 +124,8 @@ describe("server.rateLimit", () => {
       const target = await startServer("in process", { config: { workflows, server: options } });
       const { paths } = (await (await target.send("/doc", {})).json()) as { paths: Record<string, object> };
       await target.close();
-      // The limit of a model is a 429 of its own.
-      const own = Object.entries(paths).filter(([path]) => !/^\/(agents|approvals)\//.test(path));
+      // The limits of models and of open streams are a 429 as well.
+      const own = Object.entries(paths).filter(([path]) => !/^\/(agents|approvals)\/|\/stream$/.test(path));
       const operations = own.flatMap(([, methods]) => Object.values(methods));
       return operations.map(({ responses }: { responses: object }) => "429" in responses);
     };
