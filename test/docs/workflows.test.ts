@@ -35,6 +35,10 @@ const workflows = [
   defineWorkflow({ id: "fails" }).andThen({ id: "s", execute: () => Promise.reject(new Error("no")) }),
   defineWorkflow({ id: "sleeps" }).andSleep({ id: "nap", duration: "1d" }),
   defineWorkflow({ id: "listens" }).andWaitFor({ id: "w", event: "go" }),
+  defineWorkflow({ id: "half" }).andAll({
+    id: "all",
+    steps: [asks, andThen({ id: "hangs", execute: ({ signal }) => hangs(signal) })],
+  }),
   defineWorkflow({ id: "hangs" }).andThen({ id: "s", execute: ({ signal }) => hangs(signal) }),
 ];
 
@@ -92,6 +96,10 @@ describe("docs/workflows.md", () => {
     const waiting = begin("hangs", "errors-1");
     await expect.poll(async () => (await server.get("/workflows/hangs/executions/errors-1/state")).status).toBe(200);
     await begin("waits", "errors-2");
+    const half = begin("half", "errors-8");
+    await expect
+      .poll(async () => (await server.get("/workflows/half/executions/errors-8/steps?path=asks")).body.data?.items)
+      .toMatchObject([{ status: "suspended" }]);
     await begin("sleeps", "errors-6");
     await begin("listens", "errors-7");
     const answers = [
@@ -103,6 +111,7 @@ describe("docs/workflows.md", () => {
       await begin("nobody", "errors-4"),
       await act("waits", "nobody", "resume"),
       await act("hangs", "errors-1", "resume"),
+      await act("half", "errors-8", "resume"),
       await act("sleeps", "errors-6", "resume"),
       await act("listens", "errors-7", "resume"),
       await begin("waits", "errors-2"),
@@ -111,7 +120,8 @@ describe("docs/workflows.md", () => {
       await act("fails", "errors-5", "resume"),
     ];
     await act("hangs", "errors-1", "cancel");
-    answers.push(await waiting);
+    await act("half", "errors-8", "cancel");
+    answers.push(await waiting, await half);
     const documented = readRows("The HTTP API").filter(([status]) => /^\d{3}$/.test(status!));
     const isDocumented = (status: string, error: string) => (answer: { status: number; body: { error: string } }) => {
       const parts = error
