@@ -1,5 +1,6 @@
 import { basename, dirname, relative, resolve } from "node:path";
 import { inspect } from "node:util";
+import { toErrorMessage } from "../core/error.ts";
 import { UserError } from "../core/user-error.ts";
 import { ConfigError, type Place } from "./error.ts";
 import { toMissing, toMissingModule, toMissingName, type OwnExports } from "./import-error.ts";
@@ -37,7 +38,23 @@ export function toLoadError(
     return new ConfigError(`${show(path)} no longer exists`, { cause: error, place: placeOf(error, root) });
   }
   const place = placeOf(error, root);
-  return new ConfigError(`${place ? showPlace(place) : show(file)}: ${what}`, { cause: error, place });
+  return new ConfigError(`${place ? showPlace(place) : show(file)}: ${what}${toCauses(error)}`, {
+    cause: error,
+    place,
+  });
+}
+
+const mostCauses = 4;
+/** Returns a line for each cause of an error that its message does not have. An error may be its own cause. */
+function toCauses({ message, cause }: Error, said: string = message): string {
+  let text = "";
+  for (let depth = 0; cause !== undefined && depth < mostCauses; depth++) {
+    const [line = ""] = toErrorMessage(cause).split("\n");
+    // Without the name in front: an error of ours has often the rest.
+    if (!`${said}${text}`.includes(line.replace(/^\w+: /, ""))) text += `\n  caused by: ${line}`;
+    cause = cause instanceof Error ? cause.cause : undefined;
+  }
+  return text;
 }
 
 /** Recognizes a syntax error in TypeScript or JSON. jiti and Node report them in different formats. */
@@ -58,7 +75,7 @@ export function withPlace(error: unknown, file: string, root: string): ConfigErr
   const { message, hint, cause } = error;
   const known = error instanceof ConfigError ? error.place : undefined;
   const place = known ?? (cause instanceof Error ? placeOf(cause, root) : undefined);
-  return new ConfigError(message, { hint, cause, place });
+  return new ConfigError(cause instanceof Error ? message + toCauses(cause, message) : message, { hint, cause, place });
 }
 
 /** Returns the files that would resolve a missing import, any one of them. Empty if a package is missing. */

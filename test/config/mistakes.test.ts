@@ -175,6 +175,24 @@ const wrongFiles: [title: string, files: Record<string, string>, message: string
     /^lib\/a\.ts:2:\d+: OPENAI_API_KEY is not set$/,
   ],
   [
+    "an import that throws, with the causes of its error",
+    {
+      [one]: importing("./lib/a.ts"),
+      "lib/a.ts": `const refused = new Error("connect ECONNREFUSED", { cause: "port 5432" });
+const failed = new Error("no database", { cause: refused });
+throw new Error("no settings", { cause: failed });\n`,
+    },
+    "lib/a.ts:3:7: no settings\n  caused by: no database\n  caused by: connect ECONNREFUSED\n  caused by: port 5432",
+  ],
+  [
+    "an import whose error is its own cause",
+    {
+      [one]: importing("./lib/a.ts"),
+      "lib/a.ts": `\nconst error = new Error("no");\nthrow Object.assign(error, { cause: error });\n`,
+    },
+    "lib/a.ts:2:15: no",
+  ],
+  [
     "an import that throws something else than an Error",
     { [one]: `throw "no";\nexport default {};` },
     `${one}: threw "no" while loading`,
