@@ -5,7 +5,7 @@ import { idRule, isId } from "../core/id.ts";
 import type { Agent } from "../engine/reference.ts";
 import type { Runtime } from "../engine/runtime.ts";
 import type { AgentContext } from "./context.ts";
-import { hasJsonSchema, isSdkTool, type AnyTool } from "./tool.ts";
+import { hasJsonSchema, type AnyTool } from "./tool.ts";
 
 /**
  * The settings of model calls. The `options` of a request override them, except for `providerOptions`: a request can
@@ -186,7 +186,7 @@ export function defineAgent<const Id extends string>(options: DefineAgentOptions
   );
   expect("model", isModel(model), 'an AI SDK language model, or "provider/model"');
   expect("tools", isRecord(tools) && Object.values(tools).every(isTool), "an object of tools by name");
-  const noSchema = Object.keys(tools).find((key) => isSdkTool(tools[key]!) && !hasJsonSchema(tools[key]!.inputSchema));
+  const noSchema = Object.keys(tools).find((key) => !hasJsonSchema(tools[key]!));
   expect(`tools.${noSchema}.inputSchema`, noSchema === undefined, "a schema with a JSON Schema, or jsonSchema()");
   expect("maxSteps", Number.isSafeInteger(maxSteps) && maxSteps >= 1, "a whole number of at least 1");
   expect("memory", typeof memory === "boolean", "true or false");

@@ -109,11 +109,14 @@ export function isSdkSchema(schema: unknown): schema is SdkSchema<unknown> {
 export const isValibot = (schema: unknown): schema is Schema =>
   isSchema(schema) && schema["~standard"].vendor === "valibot";
 
-/** Returns true if a model can be told the schema of a `tool()` of the AI SDK. */
-export const hasJsonSchema = (schema: unknown): boolean =>
-  !isSchema(schema) ||
-  ["valibot", "zod"].includes(schema["~standard"].vendor) || // we convert the one, and the SDK the other
-  "jsonSchema" in schema["~standard"];
+/** Returns true if a model can be told the input schema of a tool. */
+export function hasJsonSchema(tool: AnyTool): boolean {
+  if (!isSchema(tool.inputSchema)) return true;
+  const standard = tool.inputSchema["~standard"];
+  // We convert those of valibot. The SDK converts those of every version of zod, for its own tools.
+  const isConverted = standard.vendor === "valibot" || (standard.vendor === "zod" && isSdkTool(tool));
+  return isConverted || "jsonSchema" in standard;
+}
 
 function isToolSchema(value: unknown): value is ToolSchema {
   return isSchema(value) || isSdkSchema(value);

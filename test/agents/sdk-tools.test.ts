@@ -1,7 +1,7 @@
 // Each of these changes makes a test of this file fail: a tool without our context, or with ours in place of its own; a key
 // that is the same for two calls; a valibot schema that is left to the SDK; a schema without JSON Schema that is accepted.
 import { tool } from "ai";
-import { defineAgent, defineWorkflow, type ToolContext } from "agentserve";
+import { defineAgent, defineTool, defineWorkflow, type ToolContext } from "agentserve";
 import { scriptedModel } from "agentserve/models";
 import * as v from "valibot";
 import { expect, it } from "vitest";
@@ -100,8 +100,9 @@ it("refuses a tool whose schema has no JSON Schema, with the names of agent and 
   const inputSchema = {
     "~standard": { version: 1, vendor: "own", validate: (value: unknown) => ({ value }) },
   } as const;
-  const tools = { odd: tool({ inputSchema, execute: () => 1 } as never) };
-  expect(() => defineAgent({ id: "a", instructions: "x", model, tools })).toThrow(
-    new TypeError("agent a: tools.odd.inputSchema: expected a schema with a JSON Schema, or jsonSchema()"),
-  );
+  const sdkTool = tool({ inputSchema, execute: () => 1 } as never);
+  for (const odd of [sdkTool, defineTool({ description: "x", inputSchema, execute: () => 1 })])
+    expect(() => defineAgent({ id: "a", instructions: "x", model, tools: { odd } })).toThrow(
+      new TypeError("agent a: tools.odd.inputSchema: expected a schema with a JSON Schema, or jsonSchema()"),
+    );
 });
