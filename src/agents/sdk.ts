@@ -1,10 +1,24 @@
+import { createRequire } from "node:module";
+import { attempt } from "../core/attempt.ts";
+import { toObject } from "../core/json.ts";
+
 export type Sdk = typeof import("ai");
 
 /** The message if the project does not have the AI SDK, a peer dependency. Workflows without agents do not need it. */
 export const missingSdk = {
   message: "agents need the package ai, which is not installed",
-  hint: "npm install ai",
+  hint: "npm install ai@7",
 } as const;
+
+/** Returns the mistake of a project that has another major version of the AI SDK. Undefined if it has none of them. */
+export function findWrongSdk(): { readonly message: string; readonly hint: string } | undefined {
+  const { version } = toObject(attempt(() => createRequire(import.meta.url)("ai/package.json")));
+  if (typeof version !== "string" || version.startsWith("7.")) return undefined;
+  return {
+    message: `agents need version 7 of the package ai, found ${version}`,
+    hint: `${missingSdk.hint} under Node 22 or newer: under Node 20, npm installs ai 6`,
+  };
+}
 
 let loading: Promise<Sdk> | undefined;
 

@@ -44,8 +44,14 @@ export async function dev(flags: ServeFlags & { https?: boolean; open?: boolean 
   announcer.started({ mode, url, ms: performance.now() - began });
   if (port === undefined && listening.port !== defaultPort) announcer.portMoved(defaultPort, listening.port);
   let risks = risksOf(server, project, { mode, host });
-  let problems = modelProblemsOf(project);
+  let problems = await modelProblemsOf(project);
   announcer.warn([...risks, ...problems, ...findIgnoredData(project)]);
+  async function warnOfModels(next: Project): Promise<void> {
+    const found = await modelProblemsOf(next);
+    const known = new Set(problems.map(({ message }) => message));
+    problems = found;
+    announcer.warn(found.filter(({ message }) => !known.has(message)));
+  }
   server.sessions?.onUse(() => announcer.consoleOpened(url));
   if (flags.open) {
     const base = url.replace("//0.0.0.0", "//127.0.0.1");
@@ -71,9 +77,7 @@ export async function dev(flags: ServeFlags & { https?: boolean; open?: boolean 
         const before = new Set(risks.map(({ name }) => name));
         risks = risksOf(server, next, { mode, host });
         announcer.warn(risks.filter(({ name }) => !before.has(name)));
-        const known = new Set(problems.map(({ message }) => message));
-        problems = modelProblemsOf(next);
-        announcer.warn(problems.filter(({ message }) => !known.has(message)));
+        void warnOfModels(next);
       },
     },
   });

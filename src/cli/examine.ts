@@ -42,7 +42,7 @@ export async function examine(flags: { config?: string; data?: string }): Promis
     const found = `${counted(project.agents.length, "agent")}, ${counted(project.workflows.length, "workflow")}`;
     note("config", `${show(loader.file)}: ${found}`);
     findings.push(
-      ...examineModels(project),
+      ...(await examineModels(project)),
       await examineStore(project, flags.data),
       ...(await examineIssuer(project)),
     );
@@ -60,9 +60,9 @@ export async function examine(flags: { config?: string; data?: string }): Promis
 const noValues = "(names only, from the environment and .env)";
 
 /** Checks that the models can answer, as far as that is known without a call. */
-function examineModels({ agents, root }: Project): Finding[] {
+async function examineModels({ agents, root }: Project): Promise<Finding[]> {
   const all = agents.map(({ value }) => value);
-  const problems = findModelProblems(all, root);
+  const problems = await findModelProblems(all, root);
   const isReady = ({ id }: AgentDefinition): boolean =>
     problems.every(({ agentId }) => agentId !== undefined && agentId !== id);
   return [

@@ -63,7 +63,7 @@ export function openWithPlace(project: Project, loader: Loader, parts: ServerPar
 }
 
 /** The agents of a project that cannot answer. */
-export const modelProblemsOf = ({ agents, root }: Project): ModelProblem[] =>
+export const modelProblemsOf = ({ agents, root }: Project): Promise<ModelProblem[]> =>
   findModelProblems(
     agents.map(({ value }) => value),
     root,

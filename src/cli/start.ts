@@ -52,7 +52,7 @@ export async function start(flags: StartFlags): Promise<void> {
   announcer.started({ mode, url, ms: performance.now() - began });
   announcer.warn([
     ...risks,
-    ...modelProblemsOf(project),
+    ...(await modelProblemsOf(project)),
     ...findIgnoredData(project),
     ...(project.config.server.https ? [noHttps] : []),
   ]);

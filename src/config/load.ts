@@ -1,6 +1,7 @@
 import { existsSync, readdirSync, realpathSync, statSync } from "node:fs";
 import { basename, dirname, join, resolve, sep } from "node:path";
 import { isAgent, type AgentDefinition } from "../agents/define.ts";
+import { findWrongSdk } from "../agents/sdk.ts";
 import type { WorkflowDefinition } from "../engine/definition.ts";
 import { isSchedule, type ScheduleDefinition } from "../schedules/define.ts";
 import { isWorkflow } from "../workflows/define.ts";
@@ -131,6 +132,8 @@ function createProject(
     all.filter((one): one is ProjectEntry<T> => is(one.value));
   const project = { root, config, agents: isA(isAgent), workflows: isA(isWorkflow), schedules: isA(isSchedule) };
   if (!config.auth) checkUnguarded(project);
+  const wrong = project.agents.length > 0 ? findWrongSdk() : undefined;
+  if (wrong) throw new ConfigError(wrong.message, wrong);
   return project;
 }
 

@@ -1,7 +1,8 @@
-import { join } from "node:path";
+import { cpSync, mkdirSync, readdirSync, symlinkSync, writeFileSync } from "node:fs";
+import { join, resolve } from "node:path";
 import { expect, it } from "vitest";
 import { openDev } from "../dev/dev-server.ts";
-import { agentserve } from "../harness/cli.ts";
+import { agentserve, run } from "../harness/cli.ts";
 import { createProject } from "../harness/project.ts";
 
 const key = "the-value-of-the-key";
@@ -62,6 +63,39 @@ it("doctor names each agent whose model cannot answer, and the package or the va
     { name: "model", status: "ok", message: "agent echo: agentserve/echo" },
     { name: "model", status: "ok", message: "agent four: unlisted/model from @ai-sdk/unlisted" },
   ]);
+});
+
+it("doctor and dev name an agent whose provider package exports no default provider", async () => {
+  const config = toConfig(`agent("one", "compatible/foo")`);
+  const app = createApp(config, ["compatible"]);
+  writeFileSync(join(app, "node_modules/@ai-sdk/compatible/index.js"), "export const createCompatible = () => {};");
+  const { code, models } = await examine(app);
+  const message =
+    "agent one: the model compatible/foo needs another name: @ai-sdk/compatible exports no default provider";
+  const hint = "create a provider with @ai-sdk/compatible, and set model to a model of it";
+  expect([code, models]).toEqual([1, [{ name: "model", status: "failed", message, hint }]]);
+  const dev = await openDev(app, { env });
+  await expect.poll(() => dev.raw().match(/^warning .*$/gm)).toEqual([`warning ${message}`]);
+});
+
+it("doctor, dev and start refuse a project with another major version of ai, and name the command that installs it", async () => {
+  const app = createApp(toConfig(`agent("echo", echoModel())`), []);
+  const packages = join(app, "node_modules");
+  const others = readdirSync("node_modules").filter((name) => name !== "ai" && !name.startsWith("."));
+  mkdirSync(join(packages, "ai"), { recursive: true });
+  for (const name of others) symlinkSync(resolve("node_modules", name), join(packages, name));
+  const exports = { ".": "./index.js", "./package.json": "./package.json" };
+  writeFileSync(join(packages, "ai/package.json"), JSON.stringify({ name: "ai", version: "6.0.1", exports }));
+  // A copy: Node looks for packages beside the real path of a module.
+  for (const name of ["bin", "dist", "package.json"])
+    cpSync(name, join(packages, "agentserve", name), { recursive: true });
+  const bin = join(packages, "agentserve/bin/agentserve.mjs");
+  const message = "agents need version 7 of the package ai, found 6.0.1";
+  for (const [command = "", ...flags] of [["doctor"], ["dev", "--port", "0"], ["start", "--port", "0"]]) {
+    const { code, stdout, stderr } = await run(process.execPath, [bin, command, ...flags], { cwd: app, env }).ended;
+    expect([command, code, stdout + stderr]).toEqual([command, 1, expect.stringContaining(message)]);
+    expect(stdout + stderr).toContain("npm install ai@7 under Node 22 or newer: under Node 20, npm installs ai 6");
+  }
 });
 
 it("doctor finds every model ready once the packages and the keys are there, and shows no value", async () => {

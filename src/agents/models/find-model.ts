@@ -24,6 +24,12 @@ export async function findModel(sdk: Sdk, name: string, root: string): Promise<E
   return toProvider(module, provider, packageName).languageModel(modelId);
 }
 
+/** Returns false if a package exports no provider by which a model is found. True if it cannot be loaded: a call says why. */
+export async function hasProvider({ provider, packageName, file = "" }: ProviderPackage): Promise<boolean> {
+  const module = await import(pathToFileURL(file).href).catch(() => undefined);
+  return module === undefined || attempt(() => toProvider(module, provider, packageName)) !== undefined;
+}
+
 /** The package of a provider. `file` is undefined if the project does not have it. */
 interface ProviderPackage {
   readonly provider: string;

@@ -3,7 +3,7 @@ import { attempt } from "../../core/attempt.ts";
 import { toVisible } from "../../core/visible.ts";
 import type { AgentDefinition } from "../define.ts";
 import { missingSdk } from "../sdk.ts";
-import { findSource } from "./find-model.ts";
+import { findSource, hasProvider } from "./find-model.ts";
 import { findMissingVariables } from "./provider-keys.ts";
 
 /** The reason why agents cannot answer. */
@@ -11,7 +11,7 @@ export interface ModelProblem {
   /** Undefined: no agent can answer. */
   readonly agentId?: string;
   readonly message: string;
-  /** The package to install, or the variable to set. */
+  /** The package to install, the variable to set, or the way to name the model. */
   readonly hint: string;
 }
 
@@ -19,13 +19,14 @@ export interface ModelProblem {
  * Finds agents whose model cannot answer, without calling it. Only a model that is named by a string is checked: an
  * object of a provider package does not say how it gets its key.
  */
-export function findModelProblems(agents: readonly AgentDefinition[], root: string): ModelProblem[] {
+export async function findModelProblems(agents: readonly AgentDefinition[], root: string): Promise<ModelProblem[]> {
   if (agents.length === 0) return [];
   if (!hasSdk()) return [missingSdk];
-  return agents.map((agent) => findModelProblem(agent, root)).filter((problem) => problem !== undefined);
+  const problems = await Promise.all(agents.map((agent) => findModelProblem(agent, root)));
+  return problems.filter((problem) => problem !== undefined);
 }
 
-function findModelProblem({ id, model }: AgentDefinition, root: string): ModelProblem | undefined {
+async function findModelProblem({ id, model }: AgentDefinition, root: string): Promise<ModelProblem | undefined> {
   if (typeof model !== "string") return undefined;
   const needs = (what: string): string => toVisible(`agent ${id}: the model ${model} needs ${what}`, { most: 200 });
   const source = findSource(model, root);
@@ -39,7 +40,11 @@ function findModelProblem({ id, model }: AgentDefinition, root: string): ModelPr
     };
   }
   const missing = findMissingVariables(provider);
-  if (missing.length === 0) return undefined;
+  if (missing.length === 0) {
+    if (await hasProvider(source)) return undefined;
+    const message = needs(`another name: ${packageName} exports no default provider`);
+    return { agentId: id, message, hint: `create a provider with ${packageName}, and set model to a model of it` };
+  }
   const names = missing.join(" and ");
   const unset = missing.length === 1 ? "which is not set" : "which are not set";
   return { agentId: id, message: needs(`${names}, ${unset}`), hint: `set ${names} in .env or in the environment` };

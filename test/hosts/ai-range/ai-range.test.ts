@@ -134,7 +134,7 @@ describe("without ai", () => {
         name: "model",
         status: "failed",
         message: "agents need the package ai, which is not installed",
-        hint: "npm install ai",
+        hint: "npm install ai@7",
       },
     ]);
   });
