@@ -121,6 +121,20 @@ export const agents: readonly Mutation[] = [
     suite: "test/agents/conversations/authorize.test.ts",
   },
   {
+    breaks: "A conversation of another user is open where authorize does not decide",
+    file: "src/agents/conversations/access.ts",
+    find: "return (await ask(request, others, key, conversation)) === true;",
+    replace: "return (await ask(request, others, key, conversation)) !== false;",
+    suite: "test/auth/matrix/others.test.ts",
+  },
+  {
+    breaks: "A message of a person ends the wait of an approval",
+    file: "src/agents/conversations/append-message.ts",
+    find: "if (!parts.some(isOpen)) return undefined;",
+    replace: "if (parts.length > 0) return undefined;",
+    suite: "test/agents/conversations/append.test.ts",
+  },
+  {
     breaks: "A page of conversations under authorize skips the one after it",
     file: "src/agents/conversations/access.ts",
     find: "return { conversations: allowed, hasMore: true, next: after };",
