@@ -4,7 +4,7 @@ import base from "./vitest.config.ts";
 /** Suites that any backend must pass. Files that need the embedded one say so by name. */
 const suites = ["test/{workflows,agents,auth,observability,runtime}/**/*.test.ts", "test/schedules/access.test.ts"];
 /** Tests with a limit on time, or with processes that take all of a machine: they run after the others, one file at a time. */
-const timed = ["test/restate/{cluster,kill,outage,sleepers,suspended}.test.ts"];
+const timed = ["test/restate/{cluster,flapping,kill,outage,sleepers,suspended}.test.ts"];
 /** Suites of the engine, at a reduced size. */
 const engine = ["test/faults/code-changes.test.ts", "test/restate/engine/*.test.ts"];
 /** Suites that are also run on three replicas behind a proxy that sends each request to the next one. */

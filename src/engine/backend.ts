@@ -214,6 +214,16 @@ export interface EngineLoad {
   readonly queued: number;
   /** The number of suspended executions by workflow, up to `mostCounted` of each. */
   readonly suspended?: ReadonlyMap<string, number> | undefined;
+  /** Undefined on a backend without drives. */
+  readonly drives?: DriveCounts | undefined;
+}
+
+/** The interruptions of drives since the start. They only grow. */
+export interface DriveCounts {
+  /** The attempts that repeat an interrupted one. */
+  readonly retries: number;
+  /** The drives that another one replaces, by cause. */
+  readonly rescues: Readonly<Record<string, number>>;
 }
 
 export interface EventsOptions {

@@ -50,6 +50,13 @@ export class PortProxy {
       if (!ports.includes(port)) for (const socket of sockets) socket.destroy();
   }
 
+  /** Takes the result of a health check. A replica that has failed it loses its connections, and gets no other ones. */
+  checked(port: number, isHealthy: boolean): void {
+    if (isHealthy) this.#sick.delete(port);
+    else this.#sick.add(port);
+    if (!isHealthy) for (const socket of this.#socketsOf(port)) socket.destroy();
+  }
+
   /** Ends all connections. Restate opens new ones. */
   disconnect(): void {
     for (const sockets of this.#sockets.values()) for (const socket of sockets) socket.destroy();
@@ -96,10 +103,7 @@ export class PortProxy {
 
   async #check(port: number): Promise<void> {
     while (!this.#isClosed) {
-      const isHealthy = await answersHealth(port);
-      if (isHealthy) this.#sick.delete(port);
-      else this.#sick.add(port);
-      if (!isHealthy) for (const socket of this.#socketsOf(port)) socket.destroy();
+      this.checked(port, await answersHealth(port));
       await new Promise((resolve) => setTimeout(resolve, checkMs).unref());
     }
   }

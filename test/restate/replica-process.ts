@@ -151,6 +151,10 @@ export class ReplicaGroup<Replica extends ReplicaProcess<any>> {
   isHealthy({ place }: Replica): boolean {
     return this.#proxy.isHealthy(place.port);
   }
+  /** Lets the proxy take this for the result of a health check. */
+  checked({ place }: Replica, isHealthy: boolean): void {
+    this.#proxy.checked(place.port, isHealthy);
+  }
   /** Ends all connections of Restate, which opens new ones. */
   disconnect(): void {
     this.#proxy.disconnect();
@@ -164,6 +168,14 @@ export class ReplicaGroup<Replica extends ReplicaProcess<any>> {
   lines(file: string): string[] {
     const path = join(this.folder, file);
     return existsSync(path) ? readFileSync(path, "utf8").split("\n").slice(0, -1) : [];
+  }
+
+  /** The sum of a metric over all replicas, with any labels. */
+  async sumOf(metric: string): Promise<number> {
+    const texts = await Promise.all(this.all.map((replica) => replica.request("/metrics")));
+    const lines = texts.flatMap(({ body }) => (body as string).split("\n"));
+    const own = lines.filter((line) => line.startsWith(`${metric} `) || line.startsWith(`${metric}{`));
+    return own.reduce((sum, line) => sum + Number(line.split(" ").at(-1)), 0);
   }
 
   /** Resolves to rows of Restate's SQL tables. */

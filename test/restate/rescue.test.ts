@@ -1,10 +1,16 @@
 import { randomUUID } from "node:crypto";
+import { createServer } from "node:http";
+import type { AddressInfo } from "node:net";
 import { join } from "node:path";
+import { buffer } from "node:stream/consumers";
 import { expect, it, onTestFinished } from "vitest";
+import { restate } from "../../src/backends/restate/define.ts";
 import { resume } from "../../src/workflows/resume.ts";
-import { patienceMs } from "../harness/patience.ts";
+import { patienceMs, patientTimeouts } from "../harness/patience.ts";
+import { until } from "../harness/waiting.ts";
 import { die } from "./die.ts";
-import { asking, openEngine } from "./engine.ts";
+import { asking, openEngine, openOn } from "./engine.ts";
+import { query } from "./replica-process.ts";
 import { freePort } from "./restate-server.ts";
 
 const module = join(import.meta.dirname, "lost-row-app.ts");
@@ -68,3 +74,44 @@ it(
     expect(ran).toEqual(["first", "ask"]);
   },
 );
+
+const { TEST_RESTATE_INGRESS: ingress = "", TEST_RESTATE_ADMIN: admin = "" } = process.env;
+
+/** A proxy of the admin API that accepts only registrations until it is repaired. */
+async function breakAdmin(): Promise<{ url: string; repair(): void }> {
+  let isBroken = true;
+  const server = createServer(async (request, response) => {
+    const { url, method = "GET", headers } = request;
+    if (isBroken && url !== "/deployments") return void response.writeHead(503).end();
+    const { "content-type": type = "application/json", accept = "application/json" } = headers;
+    const body = method === "GET" ? undefined : await buffer(request);
+    const init = { method, headers: { "content-type": type, accept }, ...(body && { body: new Uint8Array(body) }) };
+    const answer = await fetch(`${admin}${url}`, init);
+    response.writeHead(answer.status, { "content-type": "application/json" }).end(await answer.text());
+  });
+  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+  onTestFinished(() => void server.close());
+  const { port } = server.address() as AddressInfo; // it listens on a port
+  return { url: `http://127.0.0.1:${port}`, repair: () => (isBroken = false) };
+}
+
+it("a rescue that cannot be completed is sent once, however often Restate repeats the drive", { timeout }, async () => {
+  const place = { name: `stuck-${randomUUID()}`, port: await freePort() };
+  await die(module, { ...place, fault: "step" });
+  const broken = await breakAdmin();
+  const { name, port } = place;
+  const backend = restate({ ingress, admin: broken.url, name, serve: { port }, timeouts: patientTimeouts });
+  const { engine } = await openOn(
+    backend,
+    asking(2, () => {}),
+  );
+  onTestFinished(() => engine.close({ drainMs: 0 }));
+  const invocationsOf = (handler: string) =>
+    query<{ retry_count: number }>(
+      `select retry_count from sys_invocation where target_service_name like '${name}%' and target_handler_name = '${handler}'`,
+    );
+  await until(async () => (await invocationsOf("run")).some((run) => run.retry_count >= 10), "attempts of the drive");
+  expect(await invocationsOf("rescue")).toHaveLength(1);
+  broken.repair();
+  expect(await engine.settled("x", 0, AbortSignal.timeout(patienceMs))).toMatchObject({ status: "suspended" });
+});

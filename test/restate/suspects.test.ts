@@ -14,7 +14,7 @@ class Cluster {
 
   readonly client = {
     read: async (_: unknown, id: string) => ({ last: { number: this.rows.get(id) ?? 0 } }),
-    write: async (_: unknown, id: string, method: CrashHandler, input: any) => {
+    writeOnce: async (_: unknown, id: string, method: CrashHandler, input: any) => {
       const state = this.#registers.get(id) ?? new Map<string, unknown>([["status", { drive: id }]]);
       this.#registers.set(id, state);
       const context = {
@@ -23,7 +23,7 @@ class Cluster {
       };
       return crashHandlers[method](context as any, input);
     },
-    send: async (_: unknown, id: string) => void this.rescued.push(id),
+    sendOnce: async (_: unknown, id: string) => this.rescued.push(id) > 0,
   };
 }
 

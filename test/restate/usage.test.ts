@@ -28,8 +28,8 @@ async function open(retention?: { conversations: string }) {
   const client = new RestateClient({ ingress: [ingress], admin, timeouts: patientTimeouts });
   const call = (service: string, key: string, method: string, body: unknown): Promise<unknown> =>
     client.write(`${name}.${service}`, key, method, body);
-  const send = (parts: readonly object[], id: string): Promise<void> =>
-    client.sendOnce(`${name}.usage`, noConversation, "add", parts, id);
+  const send = (parts: readonly object[], id: string): Promise<boolean> =>
+    client.sendOnce(`${name}.usage`, noConversation, "add", parts, { id });
   const items = (by: string, since?: string): Promise<any[]> => readItems(server, "a", { by, since });
   const left = (): Promise<any[]> =>
     query(`select id from sys_invocation

@@ -1,7 +1,7 @@
 import { createServer, type Http2Server, type ServerHttp2Session } from "node:http2";
 import type { AddressInfo } from "node:net";
 import { setTimeout as sleep } from "node:timers/promises";
-import type { Logger } from "../../core/log.ts";
+import { withoutRepeats, type Logger } from "../../core/log.ts";
 import { UserError } from "../../core/user-error.ts";
 import type { RestateClient } from "./client/client.ts";
 import type { RestateSettings } from "./options.ts";
@@ -27,7 +27,9 @@ export class Endpoint {
 
   constructor(options: EndpointOptions) {
     this.#options = options;
-    const { sdk, services, identityKeys, logger } = options;
+    const { sdk, services, identityKeys } = options;
+    // A cut connection is reported by each of its calls.
+    const logger = withoutRepeats(options.logger);
     const handler = sdk.createEndpointHandler({
       services,
       ...(identityKeys.length > 0 && { identityKeys: [...identityKeys] }),

@@ -453,7 +453,7 @@ export class RestateEngine implements Engine {
 
   async load(): Promise<EngineLoad> {
     const { running, queued } = this.#slots;
-    return { running, queued };
+    return { running, queued, drives: this.#interruptions.counts };
   }
   isRunning(workflowId: string): boolean {
     const isOne = ({ status, execution }: LocalDrive): boolean =>

@@ -128,6 +128,9 @@ export class Replica implements DriveHost, RescueHost {
     return this.#parts.stored.firstRows(id, count, handlerReadMs);
   }
 
+  retried(): void {
+    this.#parts.interruptions.retried();
+  }
   rescue(input: RescueInput, id: string): void {
     this.#parts.interruptions.rescue(input, id);
   }
@@ -137,10 +140,10 @@ export class Replica implements DriveHost, RescueHost {
   clear(drive: LocalDrive): Promise<Clearance> {
     return this.#parts.interruptions.clear(drive);
   }
-  interrupted(drive: LocalDrive, isRepeated: boolean): void {
+  interrupted(drive: LocalDrive, hasMismatch: boolean): void {
     if (this.isClosing) return; // `close` has reported it
     void this.#parts.interruptions.report(drive);
-    if (isRepeated) {
+    if (hasMismatch) {
       const { invocation: gone, solo, execution } = drive;
       this.rescue({ gone, cause: "journal", solo }, execution.id);
     }

@@ -70,6 +70,17 @@ function writeExecutions(out: Exposition, { workflows, storeWrites }: Counters, 
     const suspended = out.metric("agentserve_executions_suspended", "gauge", "Suspended executions, up to 100000.");
     for (const [workflow, count] of load.suspended) suspended.sample(count, [["workflow", workflow]]);
   }
+  if (load?.drives) {
+    const { retries, rescues } = load.drives;
+    const help = "Attempts of drives that repeat an interrupted one.";
+    out.metric("agentserve_drive_retries_total", "counter", help).sample(retries);
+    const replaced = out.metric(
+      "agentserve_drive_rescues_total",
+      "counter",
+      "Drives that another one replaces, by cause.",
+    );
+    for (const [cause, count] of Object.entries(rescues)) replaced.sample(count, [["cause", cause]]);
+  }
   if (storeWrites.counts.some((count) => count > 0)) {
     const name = "agentserve_store_write_duration_seconds";
     out.metric(name, "histogram", "Time of a commit to the store.").histogram(storeWrites);

@@ -43,17 +43,31 @@ export class RestateClient {
     return this.#call(toPath(service, key, method), body, signal);
   }
 
-  /** Sends to a handler, to be run now or after a delay. Resolves to the id of the invocation when Restate has it. */
-  async send(service: string, key: string, method: string, body: unknown, delayMs?: number): Promise<string> {
-    const path = `${toPath(service, key, method)}/send${delayMs === undefined ? "" : `?delay=${delayMs}ms`}`;
+  /** The same, for a handler that must run once. A call with the id of an earlier one gets the result of that one. */
+  writeOnce<T>(service: string, key: string, method: string, body: unknown, id: string): Promise<T> {
+    const signal = AbortSignal.timeout(this.#options.timeouts.writeMs);
+    return this.#call(toPath(service, key, method), body, signal, false, { "idempotency-key": id });
+  }
+
+  /** Sends to a handler. Resolves to the id of the invocation when Restate has it. */
+  async send(service: string, key: string, method: string, body: unknown): Promise<string> {
+    const path = `${toPath(service, key, method)}/send`;
     const signal = AbortSignal.timeout(this.#options.timeouts.writeMs);
     return (await this.#call<{ invocationId: string }>(path, body, signal)).invocationId;
   }
 
-  /** Sends to a handler that runs it once, however often it is sent with this id. Resolves when Restate has it. */
-  async sendOnce(service: string, key: string, method: string, body: unknown, id: string): Promise<void> {
+  /** Sends to a handler that runs it once, however often it is sent with this id. Resolves to false if it was sent before. */
+  async sendOnce(
+    service: string,
+    key: string,
+    method: string,
+    body: unknown,
+    { id, delayMs = 0 }: { id: string; delayMs?: number },
+  ): Promise<boolean> {
     const signal = AbortSignal.timeout(this.#options.timeouts.writeMs);
-    await this.#call(`${toPath(service, key, method)}/send`, body, signal, false, { "idempotency-key": id });
+    const path = `${toPath(service, key, method)}/send?delay=${delayMs}ms`;
+    const sent = await this.#call<{ status: string }>(path, body, signal, false, { "idempotency-key": id });
+    return sent.status === "Accepted";
   }
 
   /** Resolves an awakeable, if it still exists. */

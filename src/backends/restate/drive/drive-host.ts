@@ -27,8 +27,8 @@ export interface DriveHost extends MailboxReader {
   enter(drive: LocalDrive & Admissible): Seat;
   /** Lets a drive that was interrupted run again, in its turn. */
   clear(drive: LocalDrive): Promise<Clearance>;
-  /** The attempt of a drive has ended before the drive: the connection to Restate was lost, or Restate refused its journal. */
-  interrupted(drive: LocalDrive, isRepeated: boolean): void;
+  /** The attempt of a drive has ended before the drive: its connection was lost, or its calls are not those of the journal. */
+  interrupted(drive: LocalDrive, hasMismatch: boolean): void;
   /**
    * A row and its transitions are in Restate's journal, or follow from it. `isReplay` is true if an earlier attempt of the
    * drive has published them.
@@ -39,6 +39,8 @@ export interface DriveHost extends MailboxReader {
   openRecords(execution: Execution, key: string): Promise<AttemptRecords>;
   /** A drive of this replica has made a transition. Not called again when the drive is repeated. */
   settled(state: ExecutionState, failure: FailedStep | undefined): void;
+  /** An attempt of a drive repeats an interrupted one. */
+  retried(): void;
   /** Ends a drive that cannot continue. Another one continues from the rows. */
   rescue(input: RescueInput, id: string): void;
   /** Asks a drive of this replica to get a register. */

@@ -8,6 +8,7 @@ import { runCopy } from "./drive-copy.ts";
 import type { DriveParts } from "./drive-host.ts";
 import { runRescue } from "./drive-rescue.ts";
 import type { AcceptInput, AdoptEndedInput, Command, DriveInput, TakeInput } from "../register/register-state.ts";
+import { markMismatch } from "./replaying.ts";
 import { finishSolo, forgetSolo, readSolo, toSoloState, type Solo } from "./solo.ts";
 import { toListed } from "../listed-state.ts";
 import type { ExecutionState } from "../../../engine/execution.ts";
@@ -37,7 +38,7 @@ export function createDriveService(parts: DriveParts): VirtualObjectDefinition<s
     handlers: {
       // A step may run for as long as its own time limit allows.
       run: exclusive(
-        { inactivityTimeout: { days: 365 }, abortTimeout: { minutes: 1 } },
+        { inactivityTimeout: { days: 365 }, abortTimeout: { minutes: 1 }, hooks: [markMismatch] },
         (context: ObjectContext, input: DriveInput): Promise<void> => {
           const { cause, copies } = input;
           if (copies) return runCopy(context, parts, { ...input, copies });

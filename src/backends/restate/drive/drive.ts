@@ -33,7 +33,7 @@ import { DriveRows, type NextRow } from "./drive-rows.ts";
 import type { LocalDrive } from "./drives.ts";
 import type { DriveInput, RescueCause, Take } from "../register/register-state.ts";
 import { replayRows, withBytes } from "./replay-rows.ts";
-import { isReplaying } from "./replaying.ts";
+import { hasMismatch, isReplaying } from "./replaying.ts";
 import { loadRows, toRowKey } from "./rows.ts";
 import { forgetSolo, SoloDrive, type Summoned } from "./solo.ts";
 import type { Clearance } from "./suspects.ts";
@@ -98,6 +98,7 @@ export class Drive implements LocalDrive, Admissible {
       throw new Error(`This replica has other code for workflow ${execution.workflowId} than this drive began with`);
     }
     const isRepeated = isReplaying(context);
+    if (isRepeated) host.retried();
     if (failsOnCrash && isRepeated) {
       rescue("restart");
       throw new Error(`Execution ${execution.id} was interrupted`);
@@ -407,8 +408,7 @@ export class Drive implements LocalDrive, Admissible {
 
   #onAttemptCompleted(): void {
     if (this.#isReleased) return;
-    // Before it has its rows, its calls are always the same.
-    this.#parts.host.interrupted(this, this.#isRepeated && this.#seat !== undefined);
+    this.#parts.host.interrupted(this, hasMismatch(this.#context.request()));
     this.release(moved);
   }
 
@@ -444,7 +444,8 @@ export class Drive implements LocalDrive, Admissible {
     return this.#isReleased;
   }
   get hasStarted(): boolean {
-    return this.#attempts.hasStarted;
+    // The attempt before a repeated one is not counted yet: none of this one's code has run.
+    return this.#attempts.hasStarted && (!this.#isRepeated || this.#clearance !== undefined);
   }
 }
 

@@ -1,6 +1,8 @@
 import { setTimeout as sleep } from "node:timers/promises";
+import { newId } from "../../../core/id.ts";
 import { handlerReadMs, type ServiceNames } from "../calls.ts";
 import type { RestateClient } from "../client/client.ts";
+import type { DriveCounts } from "../../../engine/backend.ts";
 import type { LocalDrive } from "./drives.ts";
 import { crashesBeside, maxCrashes, type CrashHandler } from "../register/register-crashes.ts";
 import type { CrashInput, RescueInput } from "../register/register-state.ts";
@@ -10,17 +12,25 @@ import { Suspects, type Clearance } from "./suspects.ts";
 /** The time in which a replica with the old code may still take a drive. */
 const rescueMs = 300;
 const retryMs = 500;
+const mostDelayMs = 10_000;
+const maxSends = 10;
+/** Max drives that are remembered. */
+const mostSent = 1_000;
 const registerMs = 20;
-const maxReports = 60;
+/** The time for which a report is tried. */
+const reportMs = 30_000;
 
 /**
  * The drives of this replica that were interrupted, here or on another replica.
  *
- * N1. A crash is an interruption that no living process has reported. The register counts them by row.
+ * N1. A crash is an interruption that no living process has reported. The register counts them by row, and counts a call that
+ *     is made again once. A replica has at most one count of a drive on its way, however often the connection is cut.
  * N2. That a suspect runs is durable before its code runs, and so is that others run beside it. If its process dies before
  *     its next row, it is suspended, unless another one was started later. Then it runs alone to its next row.
  * N3. A rescue is sent to the register, and is completed by Restate. Until it is sent, Restate repeats the drive, here or
  *     elsewhere, which sends it again.
+ * N4. A rescue has a known cause: a drive whose connection was cut needs none. Its idempotency key is the drive, so one at a
+ *     time is on its way in the whole cluster. One that found no need to end the drive may be followed by another one, later.
  */
 export class Interruptions {
   readonly #client: RestateClient;
@@ -28,19 +38,30 @@ export class Interruptions {
   readonly #suspects = new Suspects();
   /** The suspects that have started, and have not made a row. */
   readonly #started = new Set<LocalDrive>();
-  /** The drives for which a rescue was sent a moment ago. */
-  readonly #sent = new Set<string>();
+  readonly #counts = { retries: 0, rescues: { code: 0, journal: 0, restart: 0, crashes: 0, original: 0 } };
+  /** The interruptions that the register is about to count, by drive. */
+  readonly #counted = new Map<string, Counted>();
+  /** The drives for which rescues were sent: their number, and the time before which no other one is. The oldest first. */
+  readonly #sent = new Map<string, { readonly tries: number; readonly until: number }>();
 
   constructor(client: RestateClient, names: ServiceNames) {
     this.#client = client;
     this.#names = names;
   }
 
+  get counts(): DriveCounts {
+    return this.#counts;
+  }
+  /** Counts an attempt that repeats an interrupted one. */
+  retried(): void {
+    this.#counts.retries++;
+  }
+
   /** Lets a drive that was interrupted run again: at once, in its turn, or not at all. */
   async clear(drive: LocalDrive): Promise<Clearance> {
     const { id } = drive.execution;
-    const count = await this.#count(drive, "interrupted", () => !drive.isReleased);
-    if (count === undefined) return refusal;
+    const count = await this.#interrupted(drive);
+    if (count === undefined || drive.isReleased) return refusal;
     if (count > crashesBeside) {
       this.rescue({ gone: drive.invocation, cause: "crashes" }, id);
       return refusal;
@@ -59,10 +80,38 @@ export class Interruptions {
     return { mayRun: isMarked !== undefined, pass, end };
   }
 
+  /**
+   * Counts an interruption. If the attempt before this one was cut off from here while its own was counted, no code has run
+   * between: both are one.
+   */
+  #interrupted(drive: LocalDrive): Promise<number | undefined> {
+    const { invocation } = drive;
+    const known = this.#counted.get(invocation);
+    if (known) {
+      known.owner = drive;
+      return known.answer;
+    }
+    const counted: Counted = { owner: drive, answer: Promise.resolve(undefined), until: 0 };
+    const isWanted = (): boolean => !counted.owner.isReleased || performance.now() < counted.until;
+    counted.answer = this.#count(drive, "interrupted", isWanted).finally(() => {
+      if (this.#counted.get(invocation) === counted) this.#counted.delete(invocation);
+    });
+    this.#counted.set(invocation, counted);
+    return counted.answer;
+  }
+
   /** Reports that a drive was cut off from a process that lives. Resolves when Restate has the report. */
   async report(drive: LocalDrive): Promise<void> {
-    let tries = 0;
-    if (drive.hasStarted) await this.#count(drive, "released", () => ++tries <= maxReports);
+    if (!drive.hasStarted) return;
+    let until = performance.now() + reportMs;
+    const counted = this.#counted.get(drive.invocation);
+    if (counted?.owner === drive) {
+      counted.until = until;
+      await counted.answer;
+      if (counted.owner !== drive) return; // another attempt has taken its place
+      until = performance.now() + reportMs;
+    }
+    await this.#count(drive, "released", () => performance.now() < until);
   }
 
   /** All code of a drive waits for other executions, or is about to continue. Resolves when Restate knows it. */
@@ -73,17 +122,20 @@ export class Interruptions {
   /** Changes the register's count of a drive at its last row. Tries again while the condition holds; else undefined. */
   async #count(drive: LocalDrive, method: CrashHandler, isWanted: () => boolean): Promise<number | undefined> {
     const { id } = drive.execution;
-    while (isWanted()) {
+    const { register, drive: rows } = this.#names;
+    let token = newId();
+    for (let failures = 0; isWanted();) {
       try {
         const from = Number.MAX_SAFE_INTEGER;
-        const { last } = await this.#client.read<RowPage>(this.#names.drive, id, "rows", from, handlerReadMs);
+        const { last } = await this.#client.read<RowPage>(rows, id, "rows", from, handlerReadMs);
         const input: CrashInput = { drive: drive.invocation, row: last?.number ?? 0 };
-        const count = await this.#client.write<number | null>(this.#names.register, id, method, input);
+        const count = await this.#client.writeOnce<number | null>(register, id, method, input, token);
         if (count !== null) return count;
+        token = newId();
         drive.summon();
         await sleep(registerMs, undefined, { ref: false }); // it asks for its register
       } catch {
-        await sleep(retryMs, undefined, { ref: false });
+        await sleep(toDelay(failures++, retryMs), undefined, { ref: false });
       }
     }
     return undefined;
@@ -91,12 +143,30 @@ export class Interruptions {
 
   /** Ends a drive that cannot continue. Another one continues from the rows. */
   rescue(input: RescueInput, id: string): void {
-    const { gone } = input;
-    if (this.#sent.has(gone)) return;
-    this.#sent.add(gone);
-    const forget = (): void => void this.#sent.delete(gone);
-    const sending = this.#client.send(this.#names.register, id, "rescue", input, rescueMs);
-    sending.then(() => setTimeout(forget, 2 * rescueMs).unref(), forget);
+    const { tries, until } = this.#sent.get(input.gone) ?? { tries: 0, until: 0 };
+    if (performance.now() < until) return;
+    const delayMs = toDelay(tries, rescueMs);
+    this.#remember(input.gone, tries + 1, Infinity);
+    void this.#send(input, id, delayMs).then(() =>
+      this.#remember(input.gone, tries + 1, performance.now() + 2 * delayMs),
+    );
+  }
+  async #send(input: RescueInput, id: string, delayMs: number): Promise<void> {
+    for (let tries = 0; tries < maxSends; tries++) {
+      try {
+        const options = { id: input.gone, delayMs };
+        const isFirst = await this.#client.sendOnce(this.#names.register, id, "rescue", input, options);
+        if (isFirst) this.#counts.rescues[input.cause]++;
+        return;
+      } catch {
+        await sleep(toDelay(tries, retryMs), undefined, { ref: false });
+      }
+    }
+  }
+  #remember(gone: string, tries: number, until: number): void {
+    this.#sent.delete(gone);
+    this.#sent.set(gone, { tries, until });
+    if (this.#sent.size > mostSent) this.#sent.delete(this.#sent.keys().next().value!);
   }
 
   /** Ends a drive by the admin API. False: there is no need to. */
@@ -109,6 +179,19 @@ export class Interruptions {
     return true;
   }
 }
+
+/** An interruption that the register is about to count. */
+interface Counted {
+  /** The attempt that waits for the answer. */
+  owner: LocalDrive;
+  answer: Promise<number | undefined>;
+  /** Until then, the answer is awaited also if the attempt was cut off: another one may come here. */
+  until: number;
+}
+
+/** Doubles a delay with each try, and adds up to half of it, so that many drives do not return at the same moment. */
+const toDelay = (tries: number, firstMs: number): number =>
+  Math.round(Math.min(mostDelayMs, firstMs * 2 ** tries) * (1 + Math.random() / 2));
 
 const refusal: Clearance = { mayRun: false, pass() {}, end() {} };
 /** Restate's code for a handler whose calls are not those of its journal. */

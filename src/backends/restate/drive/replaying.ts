@@ -1,4 +1,4 @@
-import type { Context } from "@restatedev/restate-sdk";
+import type { Context, HooksProvider, Request } from "@restatedev/restate-sdk";
 
 /** A message that asks the logger of the endpoint whether its handler replays a journal. */
 class ReplayProbe {
@@ -21,3 +21,21 @@ export function answerProbe(message: unknown, isReplay: boolean): boolean {
   message.isReplaying = isReplay;
   return true;
 }
+
+const mismatched = new WeakSet<Request>();
+/** The SDK's code for a call that is not the one of Restate's journal. */
+const mismatch = 570;
+
+/** Marks attempts whose code leads to other calls than Restate's journal has. The SDK says so only to hooks. */
+export const markMismatch: HooksProvider = ({ request }) => ({
+  interceptor: {
+    handler: (next) =>
+      next().catch((error: unknown) => {
+        if ((error as { code?: unknown }).code === mismatch) mismatched.add(request);
+        throw error;
+      }),
+  },
+});
+
+/** Returns true if an attempt has ended because its calls are not those of Restate's journal. */
+export const hasMismatch = (request: Request): boolean => mismatched.has(request);

@@ -1,5 +1,5 @@
 import type { ObjectSharedContext } from "@restatedev/restate-sdk";
-import type { Calls, ServiceNames } from "../calls.ts";
+import { forever, type Calls, type ServiceNames } from "../calls.ts";
 import type { Solo } from "../drive/solo.ts";
 import type { RedriveInput, RescueInput } from "./register-state.ts";
 import type { RestateSdk } from "../sdk.ts";
@@ -27,7 +27,7 @@ export function createRescue({
   host,
 }: RescueParts): (context: ObjectSharedContext, input: RescueInput) => Promise<void> {
   return sdk.handlers.object.shared(
-    { enableLazyState: true },
+    { enableLazyState: true, retryPolicy: { ...forever, initialInterval: 250, maxInterval: 10_000 } },
     async (context: ObjectSharedContext, input: RescueInput): Promise<void> => {
       const isEnded = await context.run("end", () => host.endDrive(input));
       if (!isEnded) return;

@@ -47,6 +47,8 @@ export interface RegisterParts {
 
 /** The most commands that wait for a drive to store them. Further ones are refused, except an end. */
 const mostCommands = 64;
+/** The time in which a call that counts a crash may be made again. */
+const repeatMs = 60_000;
 /** The most callers that wait. The oldest is told to ask again: a caller that is gone does not. */
 const mostWaiters = 256;
 
@@ -63,7 +65,7 @@ const mostWaiters = 256;
  */
 export function createRegister(parts: RegisterParts): VirtualObjectDefinition<string, unknown> {
   const { sdk, names, calls, retention } = parts;
-  const { shared } = sdk.handlers.object;
+  const { exclusive, shared } = sdk.handlers.object;
   const group = createGroupCalls(parts);
   const waits = createWaits(parts);
   const children = createChildren(parts);
@@ -332,7 +334,12 @@ export function createRegister(parts: RegisterParts): VirtualObjectDefinition<st
         continueAnswer(context, now); // it may have been suspended
       },
 
-      ...crashHandlers,
+      ...Object.fromEntries(
+        Object.entries(crashHandlers).map(([name, count]) => [
+          name,
+          exclusive({ idempotencyRetention: repeatMs }, count),
+        ]),
+      ),
       ...createWakeHandlers({ ...parts, waits, continueBy }),
       rescue: createRescue(parts),
 

@@ -63,7 +63,7 @@ export class RestateUsage implements UsageStore {
     const id = newId();
     for (let pauseMs = 100; ; pauseMs = Math.min(2 * pauseMs, mostPauseMs)) {
       try {
-        await client.sendOnce(names.usage, key, "add", parts, id);
+        await client.sendOnce(names.usage, key, "add", parts, { id });
         return;
       } catch {
         await sleep(pauseMs, undefined, { ref: false });
