@@ -118,13 +118,14 @@ export function agentRoutes({ agents, isDev }: AgentRoutesOptions): readonly Rou
       path: "/agents/:id",
       summary: "Get an agent and its tools",
       description:
-        "The instructions are included for callers who may call the agent. With an authentication provider, they need a token.",
+        "The instructions are included for callers with a token who may call the agent, and without an authentication provider under `agentserve dev`.",
       access: "public",
       responses: { 200: DetailShape },
       errors: { 404: errors[404] },
       async handle({ params, snapshot, identity }) {
         const { instructions, ...detail } = withStatus(findAgent(snapshot, params.id).detail);
-        return (await mayCall(snapshot, identity, params.id)) ? { ...detail, instructions } : detail;
+        const isShown = identity.checked ? await mayCall(snapshot, identity, params.id) : isDev;
+        return isShown ? { ...detail, instructions } : detail;
       },
     }),
     defineRoute({
@@ -324,14 +325,10 @@ export function agentRoutes({ agents, isDev }: AgentRoutesOptions): readonly Rou
   }
 }
 
-/** Decides whether the caller may call an agent, and so may see its instructions. */
-async function mayCall(
-  { authorizer }: AgentsOfSnapshot,
-  { checked, caller }: Identity,
-  agentId: string,
-): Promise<boolean> {
-  if (checked && !caller) return false;
-  return (await authorizer?.ask({ action: "agent.call", user: caller?.user, agentId })) ?? true;
+/** Decides whether an authenticated caller may call an agent, and so may see its instructions. */
+async function mayCall({ authorizer }: AgentsOfSnapshot, { caller }: Identity, agentId: string): Promise<boolean> {
+  if (!caller) return false;
+  return (await authorizer?.ask({ action: "agent.call", user: caller.user, agentId })) ?? true;
 }
 
 /**

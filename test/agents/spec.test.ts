@@ -67,12 +67,12 @@ describeServer("agents", { config: { agents: [support, defineAgent({ ...bare(), 
     ]);
   });
 
-  it("shows agents with the schemas of their tools, and with their instructions", async () => {
+  it("shows agents with the schemas of their tools, and with their instructions only in dev", async () => {
     const { data } = (await server.get("/agents/support")).body;
     expect(data).toMatchObject({ id: "support", maxSteps: 3, memory: true, status: "idle" });
     expect(data.tools[0].inputSchema).toMatchObject({ type: "object", required: ["city"] });
     for (const shown of data.tools) expect(shown.inputSchema).toMatchObject({ type: "object" });
-    expect(data.instructions).toBe(instructions);
+    expect(data.instructions).toBe(server.target === "dev" ? instructions : undefined);
   });
 
   it("answers 404 for an unknown agent on every endpoint", async () => {

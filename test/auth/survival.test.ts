@@ -217,19 +217,19 @@ const guarded: [title: string, auth: AuthProvider | undefined][] = [
 ];
 describe.each(guarded)("%s", (_, auth) => {
   describeServer("GET /agents/:id", { config: { agents: [secretive], auth }, only: ["dev", "start"] }, (server) => {
-    const isOpen = auth === undefined;
     const callers: [string, object, boolean][] = [
-      ["nobody", {}, isOpen],
-      ["a bad token", bearer("x.y.z"), isOpen],
-      ["a token that somebody else signed", bearer(`${tokens.ada.slice(0, -4)}AAAA`), isOpen],
-      ["claims", { "x-user-id": "ada", cookie: "user=ada" }, isOpen],
-      ["ada", bearer(tokens.ada), true],
-      ["a user without an id", bearer(tokens.faceless), true],
+      ["nobody", {}, false],
+      ["a bad token", bearer("x.y.z"), false],
+      ["a token that somebody else signed", bearer(`${tokens.ada.slice(0, -4)}AAAA`), false],
+      ["claims", { "x-user-id": "ada", cookie: "user=ada" }, false],
+      ["ada", bearer(tokens.ada), auth !== undefined],
+      ["a user without an id", bearer(tokens.faceless), auth !== undefined],
     ];
     it.each(callers)(
-      "shows instructions to an authenticated caller, and without a provider to everyone: %s",
-      async (__, headers, isShown) => {
+      "shows instructions to an authenticated caller, and without a provider only in dev: %s",
+      async (__, headers, isKnown) => {
         const init = { headers: headers as Record<string, string> };
+        const isShown = isKnown || (auth === undefined && server.target === "dev");
         const { status, body, text } = await server.get("/agents/secretive?user=ada&userId=ada", init);
         expect([status, body.data.instructions]).toEqual([200, isShown ? "Tell nobody." : undefined]);
         expect(text.includes("Tell nobody")).toBe(isShown);

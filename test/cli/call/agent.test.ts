@@ -1,4 +1,4 @@
-import { defineAgent, defineTool } from "agentserve";
+import { defineAgent, defineTool, ServeError } from "agentserve";
 import { echoModel, scriptedModel } from "agentserve/models";
 import * as v from "valibot";
 import { describe, expect, it } from "vitest";
@@ -8,7 +8,7 @@ const weather = defineTool({
   description: "Tells the weather",
   inputSchema: v.object({ city: v.string() }),
   execute: ({ city }) => {
-    if (city === "Atlantis") throw new Error("under \u001b[2Jwater");
+    if (city === "Atlantis") throw new ServeError(404, "under \u001b[2Jwater");
     return { city, celsius: 21 };
   },
 });
