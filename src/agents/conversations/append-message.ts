@@ -89,6 +89,6 @@ const maxName = 80;
 
 /** Returns a name that cannot end the brackets in which a model sees it, nor their line. */
 function toShownName(name: string): string {
-  const text = name.replaceAll(/[\p{C}\p{Z}[\]]+/gu, " ").trim();
+  const text = name.replaceAll(/[\p{C}\p{Z}[\]\\]+/gu, " ").trim();
   return [...text].slice(0, maxName).join("").trim();
 }
