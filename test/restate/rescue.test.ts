@@ -5,6 +5,7 @@ import { join } from "node:path";
 import { buffer } from "node:stream/consumers";
 import { expect, it, onTestFinished } from "vitest";
 import { restate } from "../../src/backends/restate/define.ts";
+import { Interruptions } from "../../src/backends/restate/drive/interruptions.ts";
 import { resume } from "../../src/workflows/resume.ts";
 import { patienceMs, patientTimeouts } from "../harness/patience.ts";
 import { until } from "../harness/waiting.ts";
@@ -114,4 +115,36 @@ it("a rescue that cannot be completed is sent once, however often Restate repeat
   expect(await invocationsOf("rescue")).toHaveLength(1);
   broken.repair();
   expect(await engine.settled("x", 0, AbortSignal.timeout(patienceMs))).toMatchObject({ status: "suspended" });
+});
+
+it("a drive whose code leads to other calls than its journal is replaced once", { timeout }, async () => {
+  const place = { name: `other-${randomUUID()}`, port: await freePort() };
+  await die(module, { ...place, fault: "step" });
+  let isOther = true;
+  const { endDrive } = Interruptions.prototype;
+  onTestFinished(() => void (Interruptions.prototype.endDrive = endDrive));
+  Interruptions.prototype.endDrive = async function (input) {
+    const isEnded = await endDrive.call(this, input);
+    if (isEnded) isOther = false;
+    return isEnded;
+  };
+  const ran: string[] = [];
+  const { engine } = await openEngine(
+    place,
+    asking(1, (step) => ran.push(step)),
+    (createWalk) => (execution, host) => {
+      const walk = createWalk(execution, host);
+      const next = walk.next.bind(walk);
+      walk.next = (input) => {
+        const { starts, ...decision } = next(input);
+        // Its journal has a run where this code sleeps.
+        return { ...decision, starts: isOther ? starts.map((start) => ({ ...start, delay: 3_600_000 })) : starts };
+      };
+      return walk;
+    },
+  );
+  onTestFinished(() => engine.close({ drainMs: 0 }));
+  expect(await engine.settled("x", 0, AbortSignal.timeout(patienceMs))).toMatchObject({ status: "suspended" });
+  expect(ran).toEqual(["first", "ask"]);
+  expect((await engine.load([])).drives?.rescues).toMatchObject({ journal: 1, code: 0 });
 });
