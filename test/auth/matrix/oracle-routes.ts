@@ -92,7 +92,7 @@ export const routes: readonly Route[] = [
   row("POST /workflows/asks/executions/{suspended}/retry", "closed", 409),
   row("POST /workflows/asks/executions/unknown/retry", "closed", 404),
   guarded("POST /workflows/waits/executions/{running}/fork", 409),
-  guarded("POST /workflows/asks/executions/{suspended}/fork", 409), // asks for the id of the original
+  guarded("POST /workflows/asks/executions/{suspended}/fork", 409), // its body has an id that exists
   row("POST /workflows/asks/executions/unknown/fork", "closed", 404),
   row("POST /workflows/waits/executions/{running}/cancel", "closed", 200),
   row("POST /workflows/asks/executions/{suspended}/cancel", "closed", 200),

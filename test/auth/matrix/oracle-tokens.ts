@@ -11,6 +11,8 @@ export interface Token {
   readonly jwt: Verdict;
   /** and the one of an issuer, where it differs, in a request and in a handshake; */
   readonly oidc?: Verdict | undefined;
+  /** and the one with a public key, where it differs, in both; */
+  readonly keys?: Verdict | undefined;
   /** and in a handshake, where a token may also stand in protocol or query; */
   readonly handshake: Verdict;
   /** and what the provider makes of it that reads the cookie `session` and nothing else. */
@@ -58,7 +60,8 @@ export const tokens: readonly Token[] = [
   bearer("garbage", ["Bearer <garbage>"], "invalid"),
   bearer("garbage with dots", ["Bearer <garbage with dots>"], "invalid"),
   // docs/auth.md, "Use an identity provider": an issuer's token must have an `exp`, and a signature by a key of the issuer.
-  bearer("no expiry", ["Bearer <no expiry>"], "valid", "invalid"),
+  // "Verify with a public key": a token needs an `exp`.
+  { ...bearer("no expiry", ["Bearer <no expiry>"], "valid", "invalid"), keys: "invalid" },
   bearer("another kid", ["Bearer <another kid>"], "valid", "invalid"),
   bearer("its own key in the header", ["Bearer <its own key in the header>"], "invalid"),
   // docs/auth.md, "Errors": no token, another scheme, or an empty token.

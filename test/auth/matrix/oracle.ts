@@ -26,9 +26,8 @@ export function expected(mode: Mode, route: Route, token: Token): Expected {
 
 function toVerdict(mode: Mode, token: Token, isHandshake: boolean): Verdict {
   if (mode.provider === "cookie") return token.cookie;
+  if (mode.provider === "keys" && token.keys) return token.keys;
   const verdict = isHandshake ? token.handshake : token.jwt;
-  // docs/auth.md, "Verify with a public key": a token must have an `exp`.
-  if (mode.provider === "keys" && token.name === "no expiry") return "invalid";
   if (mode.provider !== "oidc" || verdict === "none") return verdict;
   if (mode.isDown && undecided.includes(token.name)) return "unavailable";
   if (mode.isDown && surelyExpired.includes(token.name)) return "expired";
