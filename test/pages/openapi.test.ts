@@ -283,8 +283,14 @@ describe("the 403 of a foreign origin is in the document where it can happen", (
     const server = await startTestServer("in process", { config: { ...config, workflows }, rows: testRows });
     const { paths } = (await server.get("/doc")).body;
     const operations = Object.values<any>(paths).flatMap((methods) => Object.entries<any>(methods));
-    const hasOwn = ({ summary, responses }: any): boolean =>
-      "101" in responses || /the executions of (all workflows|a workflow)|the tokens/.test(summary); // of another user
+    const takesUser = ({ parameters }: any): boolean => parameters.some(({ name }: any) => name === "userId");
+    const hasOwn = (one: any): boolean => "101" in one.responses || takesUser(one); // the 403 of another user
+    const others = operations.filter(
+      ([, one]) => takesUser(one) && /conversation|model calls/i.test(one.summary) && !/tokens/.test(one.summary),
+    );
+    expect(others.length).toBeGreaterThan(4);
+    for (const [method, { responses, summary }] of others)
+      expect("403" in responses, summary).toBe(config.auth !== undefined || (isRefused && method !== "get"));
     for (const [method, { responses, summary }] of operations.filter(([, one]) => !hasOwn(one)))
       expect("403" in responses, `${method} ${summary}`).toBe(
         (isRefused && method !== "get") || (config.auth !== undefined && needsAuthorize.test(summary)),

@@ -80,7 +80,7 @@ export function approvalRoutes(agents: Agents): readonly Route<AgentsOfSnapshot>
         cursor: v.optional(v.string()),
       }),
       responses: { 200: v.object({ items: v.array(ApprovalShape), nextCursor: v.nullable(v.string()) }) },
-      errors: { 503: "Storage cannot be read" },
+      errors: { 403: "The caller names another user", 503: "Storage cannot be read" },
       async handle({ query, identity, snapshot }) {
         const { limit = 50, cursor } = query;
         const after = cursor === undefined ? undefined : Buffer.from(cursor, "base64url").toString();

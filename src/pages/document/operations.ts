@@ -81,8 +81,11 @@ export function createOperations(components: Components, options: OperationsOpti
     };
   }
 
-  function toForbidden({ action }: AnyRoute, refusesOrigin: boolean): Errors {
-    const refusesCaller = action !== undefined && (isAuthorized || (policy !== undefined && needsAuthorize(action)));
+  function toForbidden(route: AnyRoute, refusesOrigin: boolean): Errors {
+    const { action } = route;
+    const isClosed = action !== undefined && needsAuthorize(action);
+    const takesOthers = route.type === "route" && route.others !== undefined;
+    const refusesCaller = (isAuthorized && action !== undefined) || (policy !== undefined && (isClosed || takesOthers));
     if (refusesCaller) return { 403: refusesOrigin ? "The origin or the caller is not allowed" : callerRefusal };
     return refusesOrigin ? { 403: originRefusal } : {};
   }

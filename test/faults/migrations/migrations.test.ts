@@ -194,7 +194,15 @@ it("lists the conversations of files of format 4 and 9, with their titles and me
     (await server.get(`/agents/talker/conversations${query}`)).body.data.items;
   const anna = await list(first, "?userId=anna");
   expect(anna).toEqual([
-    { id: "c1", title: "Remember 7", createdAt: null, updatedAt: expect.any(String), messageCount: 2, running: false },
+    {
+      id: "c1",
+      title: "Remember 7",
+      createdAt: null,
+      updatedAt: expect.any(String),
+      messageCount: 2,
+      isOwn: true,
+      running: false,
+    },
   ]);
   expect(Date.now() - Date.parse(anna[0].updatedAt)).toBeLessThan(86_400_000); // the time of the migration
   expect(await list(first)).toEqual([]);
