@@ -90,7 +90,7 @@ describe("the template support-desk", () => {
     const lines = stderr.trim().split("\n");
     const failures = lines
       .map((line) => JSON.parse(line))
-      .map(({ level, message, data }) => [level, message, data.tool]);
+      .map((record) => [record.level, record.message, record.data.tool]);
     // Grace has no order 1001, and the lamp of Ada cost less.
     expect([code, failures]).toEqual([0, ["lookUpOrder", "refund"].map((tool) => ["warn", "Tool failed", tool])]);
   });
