@@ -10,12 +10,19 @@ export interface Readiness {
   isWritable(): boolean;
 }
 
+/** The checks in a row that find the storage unwritable before a server is not ready: a slow moment must not cost a replica. */
+const mostFailures = 3;
+
 /** The entries that `publicRoutes` begins with, unless the host has such a route itself. */
 export const healthEntries: readonly string[] = ["GET /health", "GET /ready"];
 
 /** The routes of load balancers and supervisors. They show no details, because anyone may call them. */
 export function healthRoutes(readiness: Readiness): readonly Route<unknown>[] {
-  const isWritable = cached(() => readiness.isWritable(), 1_000);
+  let failures = 0;
+  const isWritable = cached(() => {
+    failures = readiness.isWritable() ? 0 : failures + 1;
+    return failures < mostFailures;
+  }, 1_000);
   return [
     defineRoute({
       method: "GET",
@@ -32,7 +39,8 @@ export function healthRoutes(readiness: Readiness): readonly Route<unknown>[] {
       method: "GET",
       path: "/ready",
       summary: "Check that the server can take requests",
-      description: "Answers 503 while the server starts or shuts down, and while its storage cannot be written.",
+      description:
+        "Answers 503 while the server starts or shuts down, and when its storage could not be written at three checks in a row, a second apart at least.",
       access: "public",
       yields: true,
       needsStore: false,

@@ -1,5 +1,8 @@
+import { createServer } from "node:http";
+import type { AddressInfo } from "node:net";
+import { buffer } from "node:stream/consumers";
 import { setTimeout as sleep } from "node:timers/promises";
-import { afterEach, describe, expect, it } from "vitest";
+import { afterEach, describe, expect, it, onTestFinished } from "vitest";
 import { patienceMs } from "../harness/patience.ts";
 import { until } from "../harness/waiting.ts";
 import { readStream, seqsOf, type ReadEvent } from "./event-reader.ts";
@@ -108,7 +111,52 @@ function checkEvents(events: readonly ReadEvent[]): void {
   expect(events.at(-1)).toMatchObject({ type: "workflow-result", status: "completed" });
 }
 
+/** A proxy of an ingress, which refuses calls on demand. */
+async function startProxy(target: string): Promise<{ readonly url: string; fails: boolean; count: number }> {
+  const listener = createServer(async (request, response) => {
+    proxy.count++;
+    if (proxy.fails) return void response.socket?.destroy();
+    const { method = "GET", url } = request;
+    const body = method === "GET" ? undefined : new Uint8Array(await buffer(request));
+    const init = { method, headers: { "content-type": "application/json" }, ...(body?.length && { body }) };
+    const answer = await fetch(target + url, init).catch(() => undefined);
+    if (!answer) return void response.socket?.destroy();
+    response.writeHead(answer.status).end(await answer.text());
+  });
+  await new Promise<void>((resolve) => listener.listen(0, "127.0.0.1", resolve));
+  onTestFinished(() => void listener.close());
+  const { port } = listener.address() as AddressInfo; // it listens on a port
+  const proxy = { url: `http://127.0.0.1:${port}`, fails: false, count: 0 };
+  return proxy;
+}
+
 describe("an outage of Restate", () => {
+  it("/ready is 503 while Restate is down, and stays 200 after one call that failed", { timeout }, async () => {
+    server = await RestateServer.start();
+    const ingress = await startProxy(server.ingress);
+    replicas = await Replicas.start({ ingress: [ingress.url], admin: server.admin, count: 1 });
+    const replica = replicas.all[0]!;
+    const state = async (): Promise<number> => (await replica.get("/workflows/ask/executions/none/state")).status;
+    const ready = async (): Promise<number> => (await replica.get("/ready")).status;
+    ingress.fails = true;
+    expect(await state()).toBe(503);
+    ingress.fails = false;
+    // Long enough for three checks: they are a second apart, and the first one after a failure asks Restate itself.
+    const asked = ingress.count;
+    const checks = new Set<number>();
+    const begunAt = performance.now();
+    await until(async () => {
+      checks.add(await ready());
+      return ingress.count > asked && performance.now() - begunAt > 4_000;
+    }, "checks");
+    expect([...checks]).toEqual([200]);
+    await server.kill();
+    expect(await state()).toBe(503);
+    await until(async () => (await ready()) === 503, "a replica that is not ready");
+    await server.run();
+    await until(async () => (await ready()) === 200, "a replica that is ready");
+  });
+
   it("answers 503 within 2 s while Restate is down, and loses nothing", { timeout }, async () => {
     const { ids, waiting, all } = await startLoad();
     const streams = Promise.all(ids.slice(0, 10).map((id, index) => readStream(all[index % 2]!, streamOf(id))));

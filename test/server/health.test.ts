@@ -9,7 +9,7 @@ import { createFolder } from "../harness/folders.ts";
 import { createGates } from "../harness/gates.ts";
 import { createProject } from "../harness/project.ts";
 import { describeServer, startServer, startTestServer, targets } from "../harness/server.ts";
-import { eventually } from "../harness/waiting.ts";
+import { eventually, until } from "../harness/waiting.ts";
 
 const secret = "x".repeat(32);
 
@@ -121,6 +121,33 @@ it("/ready is 503 once the store cannot be written, although no other request wr
   await eventually(async () => expect(await ready()).toBe(503));
   other.exec("rollback");
   await eventually(async () => expect(await ready()).toBe(200));
+});
+
+it("/ready is 503 when three checks in a row have found that the store cannot be written", async () => {
+  const answers = [false, false, true, false, false, false, true];
+  let asked = 0;
+  const failing: TestBackend = {
+    name: "cannot always be written",
+    create() {
+      const backend = chosenBackend.create();
+      return {
+        ...backend,
+        open(options) {
+          const opened = backend.open(options);
+          opened.engine.isWritable = () => answers[asked++] ?? true;
+          return opened;
+        },
+      };
+    },
+  };
+  const server = await startTestServer("in process", { backend: failing });
+  const statuses = new Map<number, number>();
+  await until(async () => {
+    const { status } = await server.get("/ready");
+    statuses.set(asked, status);
+    return asked >= answers.length;
+  }, "all checks");
+  expect([...statuses]).toEqual([200, 200, 200, 200, 200, 503, 200].map((status, index) => [index + 1, status]));
 });
 
 it.each(["dev", "start"] as const)(

@@ -212,7 +212,10 @@ export class RestateEngine implements Engine {
     return this.#endpoint?.isRegistered ?? false;
   }
   isWritable(): boolean {
-    return this.isRecovered() && this.#client.isReachable;
+    if (!this.isRecovered()) return false;
+    const { isReachable } = this.#client;
+    void this.#client.probe(); // a replica that is not ready gets no requests, which would show that Restate is back
+    return isReachable;
   }
 
   async begin(

@@ -20,6 +20,7 @@ export class RestateClient {
   readonly #health: IngressHealth;
   #current = 0;
   #isReachable = false;
+  #isProbing = false;
 
   constructor(options: ClientOptions) {
     this.#options = options;
@@ -29,6 +30,22 @@ export class RestateClient {
   /** True if the last call was answered. */
   get isReachable(): boolean {
     return this.#isReachable;
+  }
+
+  /** Asks an ingress for its health if the last call was not answered, one at a time: `isReachable` is then about this one. */
+  async probe(): Promise<void> {
+    if (this.#isReachable || this.#isProbing) return;
+    const used = this.#current;
+    const url = this.#options.ingress[used % this.#options.ingress.length]!;
+    this.#isProbing = true;
+    try {
+      const signal = AbortSignal.timeout(this.#options.timeouts.readMs);
+      await this.#send(`${url}/restate/health`, "GET", undefined, signal);
+    } catch {
+      this.#moveOn(used);
+    } finally {
+      this.#isProbing = false;
+    }
   }
 
   /** Calls a handler that changes nothing, within `readMs`. If a longer time is given, an ingress that hangs ends it before. */
