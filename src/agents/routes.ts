@@ -20,6 +20,7 @@ import { toObjectEvents } from "./answers/object-events.ts";
 import { toStreamEvent } from "./answers/stream-events.ts";
 import { toTextResult } from "./answers/text-result.ts";
 import { toWaiting } from "./answers/waiting.ts";
+import { AlreadyDecided } from "./call/decisions.ts";
 import { invalid } from "./call/files.ts";
 import type { AgentCallOptions } from "./call/operation.ts";
 import type { Decider } from "./call/turn-parts.ts";
@@ -303,8 +304,14 @@ export function agentRoutes({ agents, isDev }: AgentRoutesOptions): readonly Rou
     try {
       return toChat(await agents.open(call));
     } catch (error) {
-      if (!(error instanceof ContinuedElsewhere)) throw error;
-      return toAttached(await agents.turns.attachContinued(error, call.signal), "7");
+      const { agent, callContext, signal } = call;
+      const { userId, conversationId = "" } = callContext;
+      let chunks: AsyncIterable<UIMessageChunk> | undefined;
+      if (error instanceof ContinuedElsewhere) chunks = await agents.turns.attachLast(error.key, signal);
+      if (error instanceof AlreadyDecided && error.isSame)
+        chunks = await agents.turns.attachLast({ agentId: agent.id, userId, conversationId }, signal, error.messageId);
+      if (!chunks) throw error;
+      return toAttached(chunks, "7");
     }
   }
 

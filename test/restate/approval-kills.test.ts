@@ -97,6 +97,7 @@ it(
 
       // An answer that was given holds, and only killed replicas have given none.
       const refusal = { status: 409, body: { error: `Already decided: ${outcome}` } };
+      const same = { status: 200, body: { data: { approvalId, approved: outcome === "approved" } } };
       const message = answers.find(({ wanted }) => wanted === "superseded");
       for (const answer of answers) {
         if (answer === message) expect(answer.reply?.status ?? 200, what).toBe(200);
@@ -104,8 +105,12 @@ it(
         else if (answer.reply) expect(answer.reply, what).toMatchObject(refusal);
       }
       expect(answers.filter((answer) => answer !== message && isGiven(answer)).length, what).toBeLessThanOrEqual(1);
-      for (const index of replicas.all.keys())
+      for (const index of replicas.all.keys()) {
         expect(await chat.decide(approvalId, outcome !== "approved", index), what).toMatchObject(refusal);
+        // A client repeats its decision if the answer was lost with the replica.
+        const again = await chat.decide(approvalId, outcome === "approved", index);
+        expect(again, what).toMatchObject(outcome === "superseded" ? refusal : same);
+      }
 
       // The tool ran only if approved, once more for each crash at most.
       const runs = replicas.payments(id);

@@ -6,7 +6,6 @@ import { notFound } from "../../core/error.ts";
 import { toIso } from "../../core/iso-time.ts";
 import type { ConversationKey, Conversations } from "../../engine/conversations.ts";
 import type { Approver, CallFilter, FoundCall } from "../../engine/pending-calls.ts";
-import { alreadyDecided } from "../call/decisions.ts";
 import type { AskedApproval } from "../call/pending-calls.ts";
 import type { Decider } from "../call/turn-parts.ts";
 import type { AgentsOfSnapshot, RegisteredAgent } from "../find-agent.ts";
@@ -22,8 +21,8 @@ export interface FoundApproval {
 }
 
 /**
- * Returns an approval that the caller may decide, and that waits. Rejects with 404 if there is none, with 403 if `authorize`
- * refuses the user of its conversation, and with 409 if it was decided.
+ * Returns an approval that the caller may decide, or may have decided. Rejects with 404 if there is none, and with 403 if
+ * `authorize` refuses the user of its conversation.
  */
 export async function findApproval(
   conversations: Conversations,
@@ -39,7 +38,6 @@ export async function findApproval(
   if (!(await mayDecide(request, { ...call, input }, call.key, userId))) {
     throw call.key.userId === userId && userId !== undefined ? forbidden() : missing();
   }
-  if (call.outcome) throw alreadyDecided(call.outcome);
   return { call, agent };
 }
 

@@ -11,7 +11,7 @@ import { wholeNumber } from "../../http/whole-number.ts";
 import type { Agents } from "../agents.ts";
 import { toTextResult } from "../answers/text-result.ts";
 import type { AgentCall, CallOrigin } from "../call/call.ts";
-import { mostOfReason } from "../call/decisions.ts";
+import { AlreadyDecided, mostOfReason } from "../call/decisions.ts";
 import { mayRead, toAskedUser } from "../conversations/access.ts";
 import { UserQuery } from "../conversations/find-conversation.ts";
 import type { AgentsOfSnapshot } from "../find-agent.ts";
@@ -36,6 +36,18 @@ const BegunShape = v.pipe(
   v.object({ conversationId: v.string(), messageId: v.string(), status: v.literal("running") }),
   v.title("BegunTurn"),
 );
+const DecidedShape = v.pipe(
+  v.object({
+    approvalId: v.string(),
+    conversationId: v.string(),
+    messageId: v.string(),
+    approved: v.boolean(),
+    reason: v.optional(v.string()),
+    status: v.picklist(["running", "idle"]),
+  }),
+  v.title("DecidedApproval"),
+);
+type DecidedApproval = v.InferOutput<typeof DecidedShape>;
 const reason = v.optional(v.pipe(v.string(), v.maxLength(mostOfReason, `expected at most ${mostOfReason} characters`)));
 
 export function approvalRoutes(agents: Agents): readonly Route<AgentsOfSnapshot>[] {
@@ -62,6 +74,21 @@ export function approvalRoutes(agents: Agents): readonly Route<AgentsOfSnapshot>
       return known;
     };
     return Promise.all(calls.map(async (call) => ({ ...toView(call), mayReadConversation: await mayReadOf(call) })));
+  }
+
+  /** Returns the state of an approval for the decision that was made before. Another one is refused. */
+  async function toDecided({ id, key, messageId }: FoundCall, decided: AlreadyDecided): Promise<DecidedApproval> {
+    if (!decided.isSame) throw decided;
+    const { outcome } = decided;
+    const turn = await agents.turns.findAnywhere(key);
+    return {
+      approvalId: id,
+      conversationId: key.conversationId,
+      messageId,
+      approved: outcome.approved,
+      ...(outcome.reason !== undefined && { reason: outcome.reason }),
+      status: turn?.answerId === messageId ? "running" : "idle",
+    };
   }
 
   return [
@@ -99,17 +126,17 @@ export function approvalRoutes(agents: Agents): readonly Route<AgentsOfSnapshot>
       path: "/approvals/:approvalId",
       summary: "Approve or deny a tool call",
       description:
-        "The answer that asked for it is continued when all of its approvals are decided: the response is that of `text`. Until then `finishReason` is `approval`, and `approvals` has the others. With `Prefer: respond-async`, the response is a 202 as soon as the decision is stored.",
+        "The answer that asked for it is continued when all of its approvals are decided: the response is that of `text`. Until then `finishReason` is `approval`, and `approvals` has the others. With `Prefer: respond-async`, the response is a 202 as soon as the decision is stored. The same decision again changes nothing and gets the decision: its `status` is `running` while the answer is continued.",
       headers: { Prefer },
       access: "protected",
       action: "approval.decide",
       yields: true,
       query: UserQuery,
       body: v.pipe(v.object({ approved: v.boolean(), reason }), v.title("ApprovalDecision")),
-      responses: { 200: TextShape, 202: BegunShape },
+      responses: { 200: v.union([TextShape, DecidedShape]), 202: BegunShape },
       errors: {
         404: "Approval not found",
-        409: "Already decided, or the turn was stopped, or its conversation was deleted",
+        409: "Decided otherwise, or the turn was stopped, or its conversation was deleted",
         429: "The rate limit of the model is reached, or that of the server",
         499: "The client closed the request",
         502: "The model call failed, or the model rejected the credentials",
@@ -120,6 +147,7 @@ export function approvalRoutes(agents: Agents): readonly Route<AgentsOfSnapshot>
       },
       find,
       async handle({ found: { call, agent }, body, query, headers, identity, request, reservation }) {
+        if (call.outcome) return toDecided(call, new AlreadyDecided(call, call.outcome, body.approved));
         const by = toApprover(identity, applyIdentity(query, identity).userId);
         const decided: AgentCall = {
           ...toCall({ call, agent }),
@@ -127,12 +155,17 @@ export function approvalRoutes(agents: Agents): readonly Route<AgentsOfSnapshot>
           reservation,
           signal: request.signal,
         };
-        if (!headers.Prefer) return toTextResult(await agents.generate(decided));
-        const { conversationId } = call.key;
-        const turn = await agents.begin(decided);
-        // More decisions are needed: nothing runs.
-        if (turn.waiting) return toTextResult(turn.waiting);
-        return new Reply({ conversationId, messageId: turn.answerId, status: "running" }, { status: 202 });
+        try {
+          if (!headers.Prefer) return toTextResult(await agents.generate(decided));
+          const { conversationId } = call.key;
+          const turn = await agents.begin(decided);
+          // More decisions are needed: nothing runs.
+          if (turn.waiting) return toTextResult(turn.waiting);
+          return new Reply({ conversationId, messageId: turn.answerId, status: "running" }, { status: 202 });
+        } catch (error) {
+          if (error instanceof AlreadyDecided) return toDecided(call, error); // at the same time
+          throw error;
+        }
       },
     }),
   ];

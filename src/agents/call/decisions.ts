@@ -42,11 +42,13 @@ export function decide({ open, known, decisions, isRepeated, at }: DecisionParts
     if (outcomes.has(id) || !open.some((call) => call.id === id)) continue;
     if (!fresh.some((call) => call.id === id)) fresh.push({ id, outcome: { approved, reason, by, at } });
   }
-  const conflict = decisions.find(({ id, approved }) => {
-    const before = outcomes.get(id);
-    return before && ((fresh.length === 0 && !isRepeated) || before.approved !== approved);
-  });
-  if (conflict) throw alreadyDecided(outcomes.get(conflict.id)!);
+  const decided = decisions.filter(({ id }) => outcomes.has(id));
+  const opposite = decided.find(({ id, approved }) => outcomes.get(id)!.approved !== approved);
+  const conflict = opposite ?? (fresh.length === 0 && !isRepeated ? decided[0] : undefined);
+  if (conflict) {
+    const call = known.find(({ id }) => id === conflict.id)!;
+    throw new AlreadyDecided(call, outcomes.get(call.id)!, conflict.approved);
+  }
   const all = new Map([...outcomes, ...fresh.map(({ id, outcome }) => [id, outcome] as const)]);
   return {
     fresh,
@@ -56,7 +58,18 @@ export function decide({ open, known, decisions, isRepeated, at }: DecisionParts
 }
 
 /** The refusal of a decision about a call that has an outcome. */
-export const alreadyDecided = ({ approved, reason, by }: CallOutcome): ServeError => {
-  const isSuperseded = !approved && by === undefined && reason === superseded;
-  return new ServeError(409, `Already decided: ${approved ? "approved" : isSuperseded ? superseded : "denied"}`);
-};
+export class AlreadyDecided extends ServeError {
+  /** The message that has the call. */
+  readonly messageId: string;
+  readonly outcome: CallOutcome;
+  /** True if the decision is the one that was made before. */
+  readonly isSame: boolean;
+
+  constructor(call: Pick<PendingCall, "messageId">, outcome: CallOutcome, approved: boolean) {
+    const isSuperseded = !outcome.approved && outcome.by === undefined && outcome.reason === superseded;
+    super(409, `Already decided: ${outcome.approved ? "approved" : isSuperseded ? superseded : "denied"}`);
+    this.messageId = call.messageId;
+    this.outcome = outcome;
+    this.isSame = outcome.approved === approved && !isSuperseded;
+  }
+}

@@ -283,13 +283,18 @@ export class Turns {
     return message && toStoredChat(message);
   }
 
-  /** Reads an answer that another process continues, or has continued. */
-  async attachContinued(error: ContinuedElsewhere, signal: AbortSignal): Promise<AsyncIterable<UIMessageChunk>> {
-    const { key } = error;
+  /** Reads the last answer of a conversation, from its beginning. Undefined: it was deleted, or is not the message `id`. */
+  async attachLast(
+    key: ConversationKey,
+    signal: AbortSignal,
+    id?: string,
+  ): Promise<AsyncIterable<UIMessageChunk> | undefined> {
+    const turn = id === undefined ? undefined : await this.findAnywhere(key);
+    if (turn && turn.answerId !== id) return undefined;
     const chunks = await this.attach(key, { after: undefined, signal });
-    const message = chunks ? undefined : await this.#readLast(key);
-    if (!chunks && message?.role !== "assistant") throw error; // the conversation was deleted
-    return chunks ?? toStoredChat(message!);
+    if (chunks) return chunks;
+    const message = await this.#readLast(key);
+    return message?.role === "assistant" && message.id === (id ?? message.id) ? toStoredChat(message) : undefined;
   }
 
   async #readLast(key: ConversationKey): Promise<StoredUiMessage | undefined> {

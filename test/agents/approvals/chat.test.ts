@@ -1,7 +1,7 @@
 import { expect, it } from "vitest";
 import { describeServer, type TestServer } from "../../harness/server.ts";
 import { read } from "../turns/turn-server.ts";
-import { bankConfig, decide, paidTo, request } from "./bank.ts";
+import { ask, bankConfig, decide, paidTo, request } from "./bank.ts";
 
 /** Answers approvals as `useChat` does: with the whole message, whose parts have the responses. */
 async function respond(server: TestServer, conversationId: string, responses: Record<string, boolean>, more: any = {}) {
@@ -32,7 +32,8 @@ describeServer("approvals in messages of a client", { config: bankConfig(), only
     const [, answer] = await read(server, "bank", conversationId);
     const part = { type: "tool-pay", state: "output-available", output: "paid 5" };
     expect(answer!.parts).toContainEqual(expect.objectContaining(part));
-    expect(await decide(server, id)).toMatchObject({ status: 409, body: { error: "Already decided: approved" } });
+    const opposite = await decide(server, id, { approved: false });
+    expect(opposite).toMatchObject({ status: 409, body: { error: "Already decided: approved" } });
   });
 
   it("approvals in client messages run the tool with the input of the model, and once if three come at once", async () => {
@@ -40,7 +41,8 @@ describeServer("approvals in messages of a client", { config: bankConfig(), only
     const change = (part: any) => (part.input ? { ...part, input: { amount: 5_000, to } } : part);
     const send = () => respond(server, conversationId, { [id]: true }, { change });
     const answers = await Promise.all([send(), send(), send()]);
-    expect(answers.map(({ status }) => status).toSorted()).toEqual([200, 409, 409]);
+    expect(answers.map(({ status }) => status)).toEqual([200, 200, 200]);
+    for (const answer of answers) expect(textOf(answer as never)).toContain("Done: paid 5");
     expect(paidTo(to)).toMatchObject([{ input: { amount: 5 } }]);
   });
 
@@ -55,12 +57,29 @@ describeServer("approvals in messages of a client", { config: bankConfig(), only
     expect(paidTo(to)).toEqual([]);
   });
 
-  it("approvals in client messages begin nothing if they were decided before: 409", async () => {
+  it("approvals in client messages begin nothing if they were decided before: chat reads the answer again", async () => {
     const { to, id, conversationId } = await request(server, "5 7");
     await decide(server, id, { approved: false });
     const refused = await respond(server, conversationId, { [id]: true });
     expect(refused).toMatchObject({ status: 409, body: { error: "Already decided: denied" } });
+    const again = await respond(server, conversationId, { [id]: false });
+    expect(again.status).toBe(200);
+    expect(again.events.map(({ type }: any) => type)).toContain("tool-approval-response");
+    for (const path of ["/agents/bank/text", "/agents/bank/stream"])
+      expect((await respond(server, conversationId, { [id]: false }, { path })).status).toBe(409);
     expect(paidTo(to)).toEqual([]);
+  });
+
+  it("approvals in client messages are a 409 if they were decided and the conversation has continued", async () => {
+    const { id, conversationId } = await request(server);
+    const [, before] = await read(server, "bank", conversationId);
+    await decide(server, id);
+    await ask(server, conversationId, "Thank you.");
+    const parts = before!.parts.map((part: any) =>
+      part.approval ? { ...part, state: "approval-responded", approval: { id, approved: true } } : part,
+    );
+    const late = await server.post("/agents/bank/chat", { id: conversationId, messages: [{ ...before, parts }] });
+    expect(late).toMatchObject({ status: 409, body: { error: "Already decided: approved" } });
   });
 
   it("approvals in client messages have a reason of at most 1,000 characters", async () => {

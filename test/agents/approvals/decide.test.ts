@@ -51,20 +51,31 @@ describeServer("a tool call that waits for an approval", { config: bankConfig(),
     expect(paidTo(to)).toEqual([]);
   });
 
-  it("an approval is decided once: the second decision gets a 409 that says the first", async () => {
-    const { to, id } = await request(server);
-    const answers = await Promise.all([
-      decide(server, id, { approved: true }),
-      decide(server, id, { approved: true }),
-      decide(server, id, { approved: true }),
+  it("an approval is decided once: the same decision again is a 200 with its state, the opposite one a 409", async () => {
+    const { to, id, conversationId } = await request(server);
+    const approve = (reason = "Fine") => decide(server, id, { approved: true, reason });
+    const answers = await Promise.all([approve(), approve(), approve()]);
+    expect(answers.map(({ status }) => status)).toEqual([200, 200, 200]);
+    const messageId = (await read(server, "bank", conversationId))[1]!.id;
+    const state = { approvalId: id, conversationId, messageId, approved: true, reason: "Fine", status: "idle" };
+    const status = expect.stringMatching(/^(running|idle)$/);
+    const others = answers.flatMap(({ body }) => ("text" in body.data ? [] : [body.data]));
+    expect(others).toEqual([
+      { ...state, status },
+      { ...state, status },
     ]);
-    expect(answers.map(({ status }) => status).toSorted()).toEqual([200, 409, 409]);
+    expect(await approve("Another")).toMatchObject({ status: 200, body: { success: true, data: state } });
+    const init = { headers: { prefer: "respond-async" } };
+    expect((await decide(server, id, { approved: true }, init)).body.data).toEqual(state);
     const late = await decide(server, id, { approved: false });
     expect(late).toMatchObject({ status: 409, body: { success: false, error: "Already decided: approved" } });
     expect(paidTo(to)).toHaveLength(1);
     const other = await request(server);
     await decide(server, other.id, { approved: false });
     expect((await decide(server, other.id)).body.error).toBe("Already decided: denied");
+    const again = await decide(server, other.id, { approved: false, reason: "Too late" });
+    expect(again).toMatchObject({ status: 200, body: { data: { approved: false, status: "idle" } } });
+    expect(again.body.data).not.toHaveProperty("reason");
     expect(paidTo(other.to)).toEqual([]);
   });
 
@@ -81,8 +92,10 @@ describeServer("a tool call that waits for an approval", { config: bankConfig(),
       "approval-responded",
       "approval-requested",
     ]);
-    const again = await decide(server, one, { approved: false });
-    expect(again).toMatchObject({ status: 409, body: { error: "Already decided: approved" } });
+    const opposite = await decide(server, one, { approved: false });
+    expect(opposite).toMatchObject({ status: 409, body: { error: "Already decided: approved" } });
+    const again = await decide(server, one, { approved: true });
+    expect(again).toMatchObject({ status: 200, body: { data: { approvalId: one, approved: true, status: "idle" } } });
     const last = await decide(server, two, { approved: false });
     expect(last).toMatchObject({ status: 200, body: { data: { text: "Done: execution-denied, paid 5" } } });
     expect(paidTo(to).map(({ input }) => input.amount)).toEqual([5]);
@@ -162,7 +175,7 @@ describeServer("a tool call that waits for an approval", { config: bankConfig(),
     const [next] = body.data.approvals;
     expect(next.toolCallId).toBe("call-0");
     expect(next.approvalId).not.toBe(id);
-    expect((await decide(server, id)).status).toBe(409);
+    expect((await decide(server, id, { approved: false })).status).toBe(409);
     expect((await decide(server, next.approvalId, { approved: false })).status).toBe(200);
   });
 });

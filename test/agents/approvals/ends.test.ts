@@ -46,7 +46,7 @@ describeServer("the turn that continues an answer", { config: { agents: [agent] 
       { state: "output-available", output: "paid", approval: { approved: true } },
       { state: "output-denied", approval: { approved: false, reason: "No" } },
     ]);
-    expect((await decide(server, one)).body.error).toBe("Already decided: approved");
+    expect((await decide(server, one)).body.data).toMatchObject({ approved: true, status: "idle" });
     const next = unique("next");
     planned.plan(next, "Hello.");
     expect((await ask(conversationId, next)).body.data.text).toBe("Hello.");
@@ -61,6 +61,8 @@ describeServer("the turn that continues an answer", { config: { agents: [agent] 
     const { approvalId } = body.data.approvals[0];
     const deciding = decide(server, approvalId);
     await planned.gates.reached(to);
+    const state = { approvalId, approved: true, status: "running" };
+    expect(await decide(server, approvalId)).toMatchObject({ status: 200, body: { data: state } });
     await eventually(async () =>
       expect(await stop(server, "a", conversationId)).toMatchObject({ body: { data: { stopped: true } } }),
     );
@@ -71,7 +73,12 @@ describeServer("the turn that continues an answer", { config: { agents: [agent] 
       { state: "output-error", errorText: "Stopped", approval: { id: approvalId, approved: true } },
     ]);
     expect(answer!.metadata).toMatchObject({ stopped: true });
-    expect((await decide(server, approvalId)).body.error).toBe("Already decided: approved");
+    expect((await decide(server, approvalId)).body.data).toEqual({
+      ...state,
+      status: "idle",
+      conversationId,
+      messageId: answer!.id,
+    });
     const next = unique("next");
     planned.plan(next, "Hello.");
     await ask(conversationId, next);

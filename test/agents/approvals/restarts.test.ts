@@ -54,6 +54,7 @@ it("an approval waits over a restart, and runs exactly the stored input, with th
   await second.close();
   const third = await live(file, [], { pay: createPay(never) });
   expect(await third.decide(id, false)).toMatchObject({ status: 409, body: { error: "Already decided: approved" } });
+  expect(await third.decide(id)).toMatchObject({ status: 200, body: { data: { approved: true, status: "idle" } } });
 });
 
 it.each([true, false])(

@@ -52,7 +52,9 @@ describeServer("an approval of an agent that a tool asks", { config: deskConfig,
     expect([promptsOf("clerk", to).length, promptsOf("desk", to).length]).toEqual([2, 2]);
     const [ended] = await partsOf(server, conversationId);
     expect(ended).toMatchObject({ state: "output-available", approval: { id, approved: true } });
-    expect(await decide(server, id)).toMatchObject({ status: 409, body: { error: "Already decided: approved" } });
+    expect(await decide(server, id)).toMatchObject({ status: 200, body: { data: { approved: true, status: "idle" } } });
+    const opposite = await decide(server, id, { approved: false });
+    expect(opposite).toMatchObject({ status: 409, body: { error: "Already decided: approved" } });
     expect((await ask(server, conversationId, [])).status).toBe(200);
   });
 
@@ -176,7 +178,7 @@ describeServer("an approval of an agent that a tool asks", { config: deskConfig,
     const part = (await read(server, "desk", conversationId))[1]!.parts.find(({ type }) => type === "tool-clerk");
     expect(part).toMatchObject({ state: "output-denied", approval: { id: second, reason: "superseded" } });
     expect((await decide(server, second)).body.error).toBe("Already decided: superseded");
-    expect((await decide(server, id)).body.error).toBe("Already decided: approved");
+    expect((await decide(server, id)).body.data).toMatchObject({ approved: true, status: "idle" });
     expect(paidTo(to)).toEqual([]);
     expect(promptsOf("clerk", to)).toHaveLength(1);
   });

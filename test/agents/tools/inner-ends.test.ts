@@ -67,7 +67,8 @@ describeServer("a turn that continues an agent which a tool has asked", { config
     expect((await decide(server, approvals[0].approvalId, { approved })).status).toBe(502);
     const output = JSON.stringify([approved ? `paid to ${to}` : "execution-denied"]);
     expect(await partsOf(conversationId)).toMatchObject([{ state: "output-available", output }]);
-    expect((await decide(server, approvals[0].approvalId)).status).toBe(409);
+    expect((await decide(server, approvals[0].approvalId, { approved: !approved })).status).toBe(409);
+    expect((await decide(server, approvals[0].approvalId, { approved })).status).toBe(200);
     expect(await next(conversationId)).toContain(`[inner → ${JSON.stringify(output)}]`);
   });
 

@@ -109,6 +109,10 @@ it.each(["bank", "desk"])(
         status: 409,
         body: { error: `Already decided: ${outcome}` },
       });
+      if (outcome !== "superseded") {
+        const again = await decide(outcome === "approved");
+        expect(again).toMatchObject({ status: 200, body: { data: { approved: outcome === "approved" } } });
+      }
       const runs = runsTo(id);
       if (outcome === "approved") {
         expect(output).toBe(`${isInner ? "Done: " : ""}paid ${amount}`);
