@@ -18,8 +18,9 @@ const isolated = [
   "test/workflows/space.test.ts",
 ];
 
-/** Suites that kill processes, fill disks, install packages or run every example: `npm run test:deep`. */
+/** Suites that attack servers, kill processes, fill disks, install packages or run every example: `npm run test:deep`. */
 const deep = [
+  "test/attacks/**/*.test.ts",
   "test/faults/**/*.test.ts",
   "test/load/**/*.test.ts",
   "test/cli/packed.test.ts",
