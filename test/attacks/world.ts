@@ -24,7 +24,6 @@ export const callers = {
   grace: { id: "grace", role: "manager" },
   code: { id: "code" },
   anonymous: { id: "anonymous" },
-  console: { id: "console" },
   nameless: { name: "has no id" },
   nobody: undefined,
 } satisfies Record<string, Caller>;

@@ -1,7 +1,7 @@
 // Each of these changes makes a test of this file fail: errors of tools that are not stored; an approval that is shown without its
 // decision; an error in a row of format 4 that is shown as a result.
 import { join } from "node:path";
-import { defineAgent, type Config } from "agentserve";
+import { defineAgent, ServeError, type Config } from "agentserve";
 import { scriptedModel, type ScriptedStep } from "agentserve/models";
 import { tool, type UIMessage } from "ai";
 import { beforeAll, describe, expect, it } from "vitest";
@@ -17,7 +17,10 @@ const photo = { type: "file", mediaType: "image/png", filename: "sky.png", url: 
 
 const tools = {
   weather: tool({ inputSchema: z.object({ city: z.string() }), execute: ({ city }) => ({ city, sky: "clear" }) }),
-  breaks: tool({ inputSchema: z.object({}), execute: () => Promise.reject<string>(new Error("out of order")) }),
+  breaks: tool({
+    inputSchema: z.object({}),
+    execute: () => Promise.reject<string>(new ServeError(503, "out of order")),
+  }),
   locate: tool({ description: "Where the client is", inputSchema: z.object({}) }),
   pay: tool({ inputSchema: z.object({ amount: z.number() }), needsApproval: true, execute: () => "paid" }),
 };
