@@ -12,7 +12,7 @@ export interface Authorizer {
   readonly own: Readonly<Record<"workflows" | "agents", readonly string[]>>;
   /**
    * Returns the decision of the workflow's or agent's own `authorize`, else of that of the config. Undefined if neither has
-   * one. Never throws and never rejects.
+   * one. Never throws and never rejects. Freezes the request.
    */
   ask(request: AuthorizeRequest): boolean | Promise<boolean> | undefined;
 }
@@ -52,7 +52,7 @@ export function createAuthorizer({ authorize, logger, ...guarded }: AuthorizerOp
 
   function toDecision(decide: Authorize, request: AuthorizeRequest): boolean | Promise<boolean> {
     try {
-      const result: unknown = decide(Object.freeze({ ...request }));
+      const result: unknown = decide(Object.freeze(request));
       if (typeof result === "boolean") return result;
       if (typeof result !== "object" || result === null) return isTrue(result, request);
       // A promise of another realm, or an object with a `then` that throws, becomes a promise here.

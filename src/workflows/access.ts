@@ -157,8 +157,9 @@ const isVisible = (state: ExecutionState, identity: Identity): boolean =>
 
 /** Returns a frozen view. The values are copied when they are read: a list asks about many executions. */
 function toAuthorizeExecution({ execution, status, last }: ExecutionState, isOwn: boolean): AuthorizeExecution {
-  const copies = new Map<string, unknown>();
+  let copies: Map<string, unknown> | undefined;
   function copy<T>(name: string, make: () => T): T {
+    copies ??= new Map();
     if (!copies.has(name)) copies.set(name, deepFreeze(make()));
     return copies.get(name) as T; // the result of `make` under the same name
   }

@@ -2,6 +2,13 @@ import type { Mutation } from "./mutation.ts";
 
 export const auth: readonly Mutation[] = [
   {
+    breaks: "Each list stream asks authorize about each change by itself",
+    file: "src/workflows/authorized-changes.ts",
+    find: "known.get(key) ?? new Audience(",
+    replace: "new Audience(",
+    suite: "test/auth/authorize/list-streams.test.ts",
+  },
+  {
     breaks: "A protected route answers a request without a token",
     file: "src/auth/gate.ts",
     find: `if (isNeeded) throw refuse("Authentication required");`,

@@ -17,6 +17,13 @@ export const http: readonly Mutation[] = [
     suite: "test/http/sse.test.ts",
   },
   {
+    breaks: "A caller has one open stream more than limits.sseStreamsPerCaller allows",
+    file: "src/http/sse.ts",
+    find: "others >= sseStreamsPerCaller",
+    replace: "others > sseStreamsPerCaller",
+    suite: "test/http/stream-callers.test.ts",
+  },
+  {
     breaks: "A shutdown cuts streams that end by themselves",
     file: "src/http/sse.ts",
     find: `for (const stream of streams) if (!stream.drains) stream.end();`,
