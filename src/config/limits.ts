@@ -30,7 +30,10 @@ export const defaultLimits = {
   loopConcurrency: 1_000,
   /** The longest sleep during which an execution stays running; it is suspended for longer ones. @default 5000 */
   inlineSleepMs: 5_000,
-  /** The most events that are kept for `andWaitFor`. Exceeded: 503. @default 100000 */
+  /**
+   * The most events that are kept for `andWaitFor`: one half for those of code, the other for those of all callers, and a tenth
+   * of the whole for each user. Exceeded: 503. @default 100000
+   */
   storedEvents: 100_000,
   /** The most agent calls at the same time, without those inside workflows. Exceeded: 503. @default 2000 */
   agentCalls: 2_000,

@@ -13,7 +13,7 @@ import type { OnSettled } from "./execution-log.ts";
 import type { ForkSource } from "./fork.ts";
 import type { HistoryRow } from "./history.ts";
 import type { ScheduleStore } from "./schedules.ts";
-import type { SentEvent, Sending } from "./sent-event.ts";
+import type { SentEvent, Sending, Share } from "./sent-event.ts";
 import type { SuspensionKind } from "./suspension.ts";
 import type { UsageStore } from "./usage.ts";
 
@@ -162,9 +162,10 @@ export interface Engine {
   cancel(id: string, reason: string): Promise<ExecutionState | false>;
   /**
    * Stores an event and hands it to the executions that wait for it, now or later. Durable when it resolves.
-   * Restate: a virtual object for each name and key keeps it, and knows the registers that wait. An id is unique in it only.
+   * Restate: a virtual object for each name and key keeps it, and knows the registers that wait. An id is unique in it only,
+   * and shares are parts of it.
    */
-  send(event: SentEvent): Promise<Sending>;
+  send(event: SentEvent, share: Share): Promise<Sending>;
   /**
    * The journal of an execution, a page at a time; the first row is its start. Values over 1 KB are not loaded.
    * Restate: the rows of its drive.

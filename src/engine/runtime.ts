@@ -114,7 +114,10 @@ export interface EventToSend {
   /** @default "" */
   key?: string;
   data?: unknown;
-  /** A second event with this id and the same content has no effect. @default a new id */
+  /**
+   * A second event of code with this id and the same content has no effect. 1 to 1,024 visible ASCII characters, such as an
+   * `idempotencyKey`. @default a new id
+   */
   id?: string;
 }
 

@@ -250,7 +250,7 @@ export function createRuntime(parts: RuntimeParts, use: RuntimeUse): SystemRunti
       if ("problem" in checked) throw badRequest(`Invalid event: ${checked.problem}`);
       // A step that runs again sends the same events.
       const id = event.id ?? (step ? toOwnId("event", step, `#${++numbers.events}`) : newId());
-      return persist(() => sendEvent(engine, { ...event, id }, { isFromCode: true, maxBytes }));
+      return persist(() => sendEvent(engine, { ...event, id }, { sender: "code", share: "half", maxBytes }));
     },
     executions: {
       get: async (executionId) => handleOf((await find(executionId, "get")).execution.id),

@@ -1,9 +1,10 @@
 import * as v from "valibot";
 import { badRequest, ServeError } from "../core/error.ts";
+import { cut } from "../core/cut.ts";
 import { idRule, isId, newId } from "../core/id.ts";
 import type { Engine } from "../engine/backend.ts";
 import type { EventToSend } from "../engine/runtime.ts";
-import { longestKey, type SentEvent } from "../engine/sent-event.ts";
+import { longestKey, toStoredId, type SentEvent, type Sender, type Share } from "../engine/sent-event.ts";
 import { toText } from "./executions.ts";
 
 const Id = v.pipe(
@@ -14,19 +15,27 @@ export const EventBody: v.GenericSchema<EventToSend> = v.object({
   name: Id,
   key: v.optional(v.pipe(v.string(), v.maxLength(longestKey, `expected at most ${longestKey} characters`))),
   data: v.optional(v.unknown()),
-  id: v.optional(Id),
+  // An `idempotencyKey` is one.
+  id: v.optional(v.pipe(v.string(), v.regex(/^[\x21-\x7e]{1,1024}$/, "expected 1 to 1024 visible ASCII characters"))),
 });
 
-/** Sends an event and returns its id. Throws a 409 if the id is that of another event. */
+interface SendOptions extends Pick<SentEvent, "userId"> {
+  readonly sender: Sender;
+  readonly share: Share;
+  readonly maxBytes: number;
+}
+
+/** Sends an event and returns its id. Throws a 409 if the id is that of another event of the sender. */
 export async function sendEvent(
   engine: Engine,
   { name, key = "", data, id = newId() }: EventToSend,
-  { maxBytes, ...sender }: Pick<SentEvent, "userId" | "isFromCode"> & { readonly maxBytes: number },
+  { sender, share, userId, maxBytes }: SendOptions,
 ): Promise<{ id: string }> {
   const text = toText(data, "data", badRequest);
   const bytes = Buffer.byteLength(text ?? "");
   if (bytes > maxBytes) throw new ServeError(413, `data is ${bytes} bytes as JSON: the limit is ${maxBytes}`);
-  const sending = await engine.send({ id, name, key, data: text, ...sender });
-  if (sending === "conflict") throw new ServeError(409, `Event ${id} exists with another body`);
+  const event = { id: toStoredId(id, sender), name, key, data: text, userId, isFromCode: sender === "code" };
+  const sending = await engine.send(event, share);
+  if (sending === "conflict") throw new ServeError(409, `Event ${cut(id)} exists with another body`);
   return { id };
 }

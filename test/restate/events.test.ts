@@ -1,8 +1,9 @@
-import { andSleep, andWaitFor, defineWorkflow } from "agentserve";
+import { andSleep, andWaitFor, defineWorkflow, type Config } from "agentserve";
 import * as v from "valibot";
 import { describe, expect, it } from "vitest";
 import { patienceMs } from "../harness/patience.ts";
 import { bySize } from "../harness/size.ts";
+import { by, trusting } from "../auth/authorize/world.ts";
 import { createPlace, startHere } from "./waiting-server.ts";
 
 const timeout = 4 * patienceMs;
@@ -41,6 +42,79 @@ describe("an event on Restate", () => {
     expect(await send({ ...event, key: "b", data: { n: 2 } })).toBe(202);
     expect(await place.scheduled(".mailbox", "expire")).toHaveLength(2);
   });
+
+  it(
+    "keeps the ids of users, of the anonymous caller and of code apart, and takes each event once",
+    { timeout },
+    async () => {
+      const three = [1, 2, 3].map((n) => andWaitFor({ id: `w${n}`, event: "tick", since: "always" }));
+      const taker = defineWorkflow({ id: "taker" }).andAll({ id: "all", steps: three });
+      const sender = defineWorkflow({ id: "sender" }).andThen({
+        id: "send",
+        execute: ({ runtime, input }) => runtime.send({ name: "tick", id: "e1", ...(input as object) }),
+      });
+      const more = { auth: { ...trusting, publicRoutes: ["POST /events"] } };
+      const { server } = await (await createPlace()).start([taker, sender], noInline, more);
+      const send = async (user: string | undefined, data: unknown) =>
+        (await server.post("/events", { name: "tick", id: "e1", data }, by(user))).status;
+      const sendByCode = async (data: unknown) =>
+        (await server.post("/workflows/sender/execute", { input: { data } }, by("ada"))).status;
+      for (const _ of [1, 2])
+        expect([
+          await send("code", "of a user"),
+          await send(undefined, "of nobody"),
+          await sendByCode("of code"),
+        ]).toEqual([202, 202, 200]);
+      expect([await send("code", 1), await send(undefined, 1), await sendByCode(1)]).toEqual([409, 409, 409]);
+      await server.post("/workflows/taker/execute", { input: {}, options: { executionId: "t" } }, by("ada"));
+      const path = "/workflows/taker/executions/t/state";
+      const read = async () => (await server.get(path, by("ada"))).body.data;
+      await expect.poll(async () => (await read()).status, { timeout: patienceMs }).toBe("completed");
+      expect((await read()).result).toEqual(["of a user", "of nobody", "of code"]);
+    },
+  );
+
+  it(
+    "gives each user a tenth of a mailbox, all callers a half of it, and code the other half",
+    { timeout },
+    async () => {
+      const more: Config = {
+        auth: trusting,
+        configureApp: (app) =>
+          void app.post("/send/:id", ({ context }) =>
+            context.runtime.send({ name: "paid", key: "a", id: context.params!["id"]! }),
+          ),
+      };
+      const { server } = await (await createPlace()).start([paid], { storedEvents: 20 }, more);
+      const send = async (user: string, id: number, order = "a") =>
+        (await server.post("/events", { name: "paid", key: order, id: `${id}` }, by(user))).status;
+      for (const user of ["ann", "ben", "cid", "dan", "eve"])
+        expect([await send(user, 1), await send(user, 2), await send(user, 3)], user).toEqual([202, 202, 503]);
+      expect([await send("fay", 1), await send("ann", 1), await send("fay", 1, "b")]).toEqual([503, 202, 202]);
+      const sendByCode = async (id: number) =>
+        (await server.send(`/send/${id}`, { method: "POST", ...by("ann") })).status;
+      for (let id = 0; id < 10; id++) expect(await sendByCode(id)).toBe(200);
+      expect(await sendByCode(10)).toBe(503);
+    },
+  );
+
+  it(
+    "takes an event that a version stored which did not know senders, and knows it when it is sent again",
+    { timeout },
+    async () => {
+      const place = await createPlace();
+      const { server, begin, reach, state } = await place.start([always], noInline);
+      const head = { id: "e1", isFromCode: false, hasData: true, receivedAt: Date.now() };
+      await place.set(".mailbox", "paid a", { events: [head], de1: JSON.stringify("former") });
+      const send = async (data: unknown) =>
+        (await server.post("/events", { name: "paid", key: "a", id: "e1", data })).status;
+      expect(await send("former")).toBe(202);
+      await begin("f1", { order: "a" });
+      await reach("f1", "completed");
+      expect((await state("f1")).result).toBe("former");
+      expect([await send("another"), await send("another"), await send("third")]).toEqual([202, 202, 409]);
+    },
+  );
 
   it("takes an event that is older than its wait, and not than the execution", { timeout }, async () => {
     const late = defineWorkflow({ id: "late" })

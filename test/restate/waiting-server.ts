@@ -20,9 +20,9 @@ export async function createPlace(options: Partial<RestateBackendOptions> = {}) 
   let last: TestServer | undefined;
   onTestFinished(() => last?.close());
   return {
-    async start(workflows: Workflows, limits: object = {}) {
+    async start(workflows: Workflows, limits: object = {}, more: Config = {}) {
       await last?.close();
-      const started = await openHere({ name: "restate", create }, workflows, limits);
+      const started = await openHere({ name: "restate", create }, workflows, limits, more);
       last = started.server;
       return started;
     },
@@ -52,9 +52,9 @@ export async function createPlace(options: Partial<RestateBackendOptions> = {}) 
 export const startHere = async (workflows: Workflows, limits: object = {}) =>
   (await createPlace()).start(workflows, limits);
 
-async function openHere(backend: TestBackend, workflows: Workflows, limits: object) {
+async function openHere(backend: TestBackend, workflows: Workflows, limits: object, more: Config) {
   const server = await startServer("start", {
-    config: { workflows, server: { limits: { drainMs: 50, ...limits } } },
+    config: { ...more, workflows, server: { limits: { drainMs: 50, ...limits } } },
     backend,
   });
   const state = async (id: string, workflow = workflows[0]!.id) =>

@@ -48,7 +48,7 @@ import { startWatch, type Watch } from "./file/watch.ts";
 import { findPosition } from "../../engine/steps/find-position.ts";
 import type { ScheduleStore } from "../../engine/schedules.ts";
 import { readSteps } from "../../engine/steps/read-steps.ts";
-import type { SentEvent, Sending } from "../../engine/sent-event.ts";
+import type { SentEvent, Sending, Share } from "../../engine/sent-event.ts";
 import { Mailbox } from "./waits/mailbox.ts";
 import { Sleepers } from "./waits/sleepers.ts";
 import { Timers } from "./waits/timers.ts";
@@ -173,10 +173,10 @@ export class EmbeddedEngine implements Engine {
     this.#mailbox = mailbox;
   }
 
-  async send(event: SentEvent): Promise<Sending> {
+  async send(event: SentEvent, share: Share): Promise<Sending> {
     // One that is sent again hears that it is stored.
-    if (this.#space.isFull && !this.#store.sentEvents.find(event.id)) throw storeFull("nothing was sent");
-    return this.#mailbox.send(event);
+    if (this.#space.isFull && !this.#store.sentEvents.compare(event)) throw storeFull("nothing was sent");
+    return this.#mailbox.send(event, share);
   }
 
   /** A disk that is full or read-only does not prevent the start: everything can still be read. */

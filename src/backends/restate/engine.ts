@@ -1,4 +1,4 @@
-import type { SentEvent, Sending } from "../../engine/sent-event.ts";
+import type { SentEvent, Sending, Share } from "../../engine/sent-event.ts";
 import { setTimeout as sleep } from "node:timers/promises";
 import { systemClock, type Clock } from "../../core/clock.ts";
 import { busy, ServeError, shuttingDown } from "../../core/error.ts";
@@ -399,11 +399,11 @@ export class RestateEngine implements Engine {
     return findDifference(state.execution, rows, [], program);
   }
 
-  async send(event: SentEvent): Promise<Sending> {
+  async send(event: SentEvent, share: Share): Promise<Sending> {
     this.#refuseWhenClosing();
     await this.#known.promise;
     const { storedEvents = mostEvents } = this.#options;
-    const input: SendInput = { event, most: Math.min(mostEvents, storedEvents) };
+    const input: SendInput = { event, most: Math.min(mostEvents, storedEvents), share };
     // A call that is sent twice is known by the id of the event.
     const sending = await this.#client.write<Sending | "full">(this.#names.mailbox, toMailboxKey(event), "send", input);
     if (sending === "full") throw busy("Too many events are stored", 60);

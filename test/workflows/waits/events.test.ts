@@ -40,7 +40,7 @@ describe("POST /events", () => {
   });
 
   it("answers 503 to new events at limits.storedEvents until events expire", async () => {
-    const { post, clock } = serve({ workflows: [order], server: { limits: { storedEvents: 3 } } });
+    const { post, clock } = serve({ workflows: [order], server: { limits: { storedEvents: 6 } } }); // 3 of them for callers
     for (const id of ["a", "b", "c"]) expect((await post("/events", { name: "n", id })).status).toBe(202);
     const full = { success: false, error: "Too many events are stored" };
     expect(await post("/events", { name: "n", id: "d" })).toEqual({ status: 503, body: full });

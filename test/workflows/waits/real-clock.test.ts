@@ -208,7 +208,7 @@ describe("who may send events, and how many", () => {
   });
 
   it("answers a new event with 503 and Retry-After at limits.storedEvents, and a known one with 202", async () => {
-    const server = await start({ workflows: [go], server: { limits: { ...limits, storedEvents: 3 } } });
+    const server = await start({ workflows: [go], server: { limits: { ...limits, storedEvents: 6 } } }); // 3 of them for callers
     for (const id of ["a", "b", "c"]) expect((await server.post("/events", { name: "n", id })).status).toBe(202);
     const { status, body, headers } = await server.post("/events", { name: "n", id: "d" });
     expect([status, body.error, headers.get("retry-after")]).toEqual([503, "Too many events are stored", "60"]);

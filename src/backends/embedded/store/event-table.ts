@@ -1,8 +1,11 @@
 import type { DatabaseSync, StatementSync } from "node:sqlite";
 import type { EventFilter } from "../../../engine/execution.ts";
-import type { SentEvent } from "../../../engine/sent-event.ts";
+import { isSameEvent, senderOf, toSentId, type SentEvent, type Sending } from "../../../engine/sent-event.ts";
 
-/** The events that were sent, for waits that begin later. Their numbers and those of executions are one sequence. */
+/**
+ * The events that were sent, for waits that begin later. An `id` is that of `toStoredId`. Their numbers and those of executions
+ * are one sequence.
+ */
 export const eventTable = `
   create table events(
     number integer primary key, id text not null unique, name text not null, key text not null, at integer not null,
@@ -23,8 +26,8 @@ export type SentHead = Pick<StoredSentEvent, "number" | "id" | "at" | "userId" |
 /** The statements on the table of events. All writes run inside a transaction. */
 export class EventTable {
   readonly #statements: Record<keyof typeof statements, StatementSync>;
-  /** The number of events; undefined when it must be counted. */
-  #count: number | undefined;
+  /** The numbers of events; undefined when they must be counted. */
+  #counts: EventCounts | undefined;
 
   constructor(db: DatabaseSync) {
     const prepared = Object.entries(statements).map(([name, sql]) => [name, db.prepare(sql)]);
@@ -34,15 +37,26 @@ export class EventTable {
   add(
     number: number,
     at: number,
-    { id, name, key, userId = null, isFromCode, data = null }: Nullable<SentEvent>,
+    { id, name, key, userId = null, isFromCode, data = null }: Nullable<SentEvent> & Pick<SentEvent, "id">,
   ): void {
     this.#statements.add.run(number, id, name, key, at, userId, isFromCode ? 1 : 0, data);
-    if (this.#count !== undefined) this.#count++;
+    this.#counts?.add({ id, code: isFromCode ? 1 : 0 }, 1);
   }
 
   find(id: string): StoredSentEvent | undefined {
     const row = this.#statements.find.get(id) as EventRow | undefined;
     return row && toEvent(row);
+  }
+
+  /**
+   * Compares an event with the one that has its id, or with the same one as a version stored it that did not know senders.
+   * Undefined: it is new.
+   */
+  compare(event: SentEvent): Exclude<Sending, "stored"> | undefined {
+    const known = this.find(event.id);
+    if (known) return isSameEvent(known, event) ? "known" : "conflict";
+    const former = this.find(toSentId(event.id));
+    return former && isSameEvent(former, event) ? "known" : undefined;
   }
 
   /** The events of a name and key after a number, oldest first. */
@@ -55,21 +69,42 @@ export class EventTable {
     return (this.#statements.offers.all(after, most) as { number: number }[]).map(({ number }) => number);
   }
 
-  /** The number of events. */
-  count(): number {
-    this.#count ??= (this.#statements.count.get() as { count: number }).count;
-    return this.#count;
+  /** The number of events of a sender, and of its side: those of code, or all others. */
+  count({ id, isFromCode }: SentEvent): { own: number; side: number } {
+    if (!this.#counts) {
+      this.#counts = new EventCounts();
+      for (const row of this.#statements.heads.iterate() as Iterable<unknown> as Iterable<CountedRow>)
+        this.#counts.add(row, 1);
+    }
+    return { own: this.#counts.bySender.get(senderOf(id)) ?? 0, side: this.#counts.sides[isFromCode ? 1 : 0] };
   }
   /** A transaction was rolled back. */
   recount(): void {
-    this.#count = undefined;
+    this.#counts = undefined;
   }
 
   /** Removes events that are older than a time. Returns how many. */
   removeBefore(time: number, most: number): number {
-    const removed = Number(this.#statements.removeBefore.run(time, most).changes);
-    if (this.#count !== undefined) this.#count -= removed;
-    return removed;
+    const removed = this.#statements.removeBefore.all(time, most) as unknown as CountedRow[];
+    for (const row of removed) this.#counts?.add(row, -1);
+    return removed.length;
+  }
+}
+
+type CountedRow = Pick<EventRow, "id" | "code">;
+
+/** The numbers of events, at most one entry for each. */
+class EventCounts {
+  readonly bySender = new Map<string, number>();
+  /** Those of callers, and those of code. */
+  readonly sides: [number, number] = [0, 0];
+
+  add({ id, code }: CountedRow, change: 1 | -1): void {
+    const sender = senderOf(id);
+    const count = (this.bySender.get(sender) ?? 0) + change;
+    if (count === 0) this.bySender.delete(sender);
+    else this.bySender.set(sender, count);
+    this.sides[code] += change;
   }
 }
 
@@ -99,6 +134,7 @@ const statements = {
   after: `select number, id, at, user, code from events where name = ? and key = ? and number > ? order by number limit ?`,
   offers: `select distinct number from event_waits as waits where number > ?
     and exists (select 1 from events where name = waits.name and key = waits.key) order by number limit ?`,
-  count: "select count(*) as count from events",
-  removeBefore: "delete from events where number in (select number from events where at < ? order by at limit ?)",
+  heads: "select id, code from events",
+  removeBefore:
+    "delete from events where number in (select number from events where at < ? order by at limit ?) returning id, code",
 };

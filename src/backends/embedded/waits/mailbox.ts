@@ -3,7 +3,7 @@ import { busy } from "../../../core/error.ts";
 import type { JsonText } from "../../../core/json.ts";
 import { withIds, type Logger } from "../../../core/log.ts";
 import type { ParkedBranch } from "../../../engine/execution.ts";
-import { isSameEvent, type SentEvent, type Sending } from "../../../engine/sent-event.ts";
+import { hasRoom, toSentId, type SentEvent, type Sending, type Share } from "../../../engine/sent-event.ts";
 import type { Value } from "../../../engine/walk/value.ts";
 import type { EmbeddedRun, Runs } from "../runs.ts";
 import type { Store } from "../store/store.ts";
@@ -57,15 +57,15 @@ export class Mailbox {
   }
 
   /** Stores an event. The executions that wait for it are continued after the result. */
-  send(event: SentEvent): Promise<Sending> {
+  send(event: SentEvent, share: Share): Promise<Sending> {
     const { store, runs, storedEvents } = this.#options;
     runs.refuseWhenClosing();
     const { promise, resolve, reject } = Promise.withResolvers<Sending>();
     runs.writer.write<Sending | "full">({
       work: () => {
-        const known = store.sentEvents.find(event.id);
-        if (known) return isSameEvent(known, event) ? "known" : "conflict";
-        if (store.sentEvents.count() >= storedEvents) return "full";
+        const known = store.sentEvents.compare(event);
+        if (known) return known;
+        if (!hasRoom(storedEvents, share, store.sentEvents.count(event))) return "full";
         store.sentEvents.add(store.newNumber(), runs.clock.now(), event);
         return "stored";
       },
@@ -248,7 +248,10 @@ export class Mailbox {
       workflowId: execution.workflowId,
       stepId,
     });
-    logger.warn("An event does not match the schema of the step that waits for it", { event: id, problem });
+    logger.warn("An event does not match the schema of the step that waits for it", {
+      event: toSentId(id),
+      problem,
+    });
   }
 }
 

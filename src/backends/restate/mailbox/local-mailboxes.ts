@@ -1,6 +1,7 @@
 import type { JsonText } from "../../../core/json.ts";
 import { withIds, type Logger } from "../../../core/log.ts";
 import type { Execution } from "../../../engine/execution.ts";
+import { toSentId } from "../../../engine/sent-event.ts";
 import { handlerReadMs, type ServiceNames } from "../calls.ts";
 import type { RestateClient } from "../client/client.ts";
 import type { MailboxReader } from "./find-takes.ts";
@@ -38,6 +39,9 @@ export class LocalMailboxes implements MailboxReader {
     if (this.#warned.has(key) || this.#warned.size >= mostWarned) return;
     this.#warned.add(key);
     const logger = withIds(this.#parts.logger, { executionId: id, workflowId, stepId });
-    logger.warn("An event does not match the schema of the step that waits for it", { event, problem });
+    logger.warn("An event does not match the schema of the step that waits for it", {
+      event: toSentId(event),
+      problem,
+    });
   }
 }

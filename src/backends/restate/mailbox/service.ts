@@ -1,7 +1,15 @@
 import type { ObjectContext, ObjectSharedContext, VirtualObjectDefinition } from "@restatedev/restate-sdk";
 import type { JsonText } from "../../../core/json.ts";
 import type { Retention } from "../../../engine/retention.ts";
-import { isSameEvent, type SentEvent, type Sending } from "../../../engine/sent-event.ts";
+import {
+  hasRoom,
+  isSameEvent,
+  senderOf,
+  toSentId,
+  type SentEvent,
+  type Sending,
+  type Share,
+} from "../../../engine/sent-event.ts";
 import { shortHandlers, reading, type Calls, type ServiceNames } from "../calls.ts";
 import type { RestateSdk } from "../sdk.ts";
 
@@ -19,6 +27,8 @@ export interface SendInput {
   readonly event: SentEvent;
   /** The most events that are kept. */
   readonly most: number;
+  /** @default "half": a replica of a version that did not know shares has sent it */
+  readonly share?: Share | undefined;
 }
 
 interface MailboxParts {
@@ -57,14 +67,19 @@ export function createMailbox({
     name: names.mailbox,
     options: shortHandlers,
     handlers: {
-      async send(context: ObjectContext, { event, most }: SendInput): Promise<Sending | "full"> {
+      async send(context: ObjectContext, { event, most, share = "half" }: SendInput): Promise<Sending | "full"> {
         const events = await readHeads(context);
-        const found = events.find(({ id }) => id === event.id);
-        if (found) {
-          const data = await readData(context, found.id);
-          return isSameEvent({ ...event, ...found, data, userId: found.userId }, event) ? "known" : "conflict";
+        // The second one was stored by a version that did not know senders.
+        for (const storedId of [event.id, toSentId(event.id)]) {
+          const found = events.find(({ id }) => id === storedId);
+          if (!found) continue;
+          const data = await readData(context, storedId);
+          if (isSameEvent({ ...event, ...found, data, userId: found.userId }, event)) return "known";
+          if (storedId === event.id) return "conflict";
         }
-        if (events.length >= most) return "full";
+        const own = events.filter(({ id }) => senderOf(id) === senderOf(event.id)).length;
+        const side = events.filter(({ isFromCode }) => isFromCode === event.isFromCode).length;
+        if (!hasRoom(most, share, { own, side })) return "full";
         const { id, userId, isFromCode, data } = event;
         const hasData = data !== undefined;
         const head: EventHead = { id, userId, isFromCode, hasData, receivedAt: await context.date.now() };

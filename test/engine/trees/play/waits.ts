@@ -28,11 +28,14 @@ export async function send({ engine, book }: World, key: string, luck: Luck, tal
   const data = JSON.stringify(isBad ? { no: "event" } : eventOf(key));
   const event = { id: `event-${book.sent++}`, name: eventName, key, data, isFromCode: luck.chance(0.5) };
   tally.sent++;
-  const answers = await Promise.all([engine.send(event), ...(luck.chance(0.3) ? [engine.send(event)] : [])]);
+  const answers = await Promise.all([
+    engine.send(event, "half"),
+    ...(luck.chance(0.3) ? [engine.send(event, "half")] : []),
+  ]);
   expect(answers.toSorted(), "an event that is sent twice").toEqual(
     answers.length > 1 ? ["known", "stored"] : ["stored"],
   );
-  if (luck.chance(0.1)) expect(await engine.send({ ...event, data: "1" })).toBe("conflict");
+  if (luck.chance(0.1)) expect(await engine.send({ ...event, data: "1" }, "half")).toBe("conflict");
 }
 
 /** Ends waits of a suspended execution, or tries what is not allowed. Returns false for a resume as usual. */
