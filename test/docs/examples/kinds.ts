@@ -91,7 +91,7 @@ const elsewhere: readonly Kind[] = [
   {
     name: "on Restate, taken by name", // test/restate/docs.test.ts
     is: ({ file }) => file === "docs/scale-out.md",
-    run: async ({ language }) => expect(["sh", "ts", "toml", "haproxy"]).toContain(language),
+    run: async ({ language }) => expect(["sh", "ts", "toml", "haproxy", "keepalived"]).toContain(language),
   },
   {
     name: "with OpenTelemetry, in order", // test/hosts/opentelemetry/docs.test.ts
