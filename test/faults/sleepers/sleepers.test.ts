@@ -72,7 +72,7 @@ it("continues each sleep and each wait once while its process is killed at rando
   await host.end("SIGTERM");
   const wakes = query<{ wakes: number; taken: number }>(
     file,
-    `select sum(kind = 'wake') as wakes, sum(kind = 'wake' and json_extract(body, '$.event') = 'go0') as taken
+    `select sum(kind = 'wake') as wakes, sum(kind = 'wake' and json_extract(body, '$.event') = 'go0 anonymous') as taken
      from journal group by number`,
   );
   expect(wakes.filter((one) => one.wakes !== 1)).toEqual([]);
