@@ -8,7 +8,7 @@ import { workflowTool, type Authorize, type Config, type WorkflowDefinition } fr
 import { loadSdk } from "../../src/agents/sdk.ts";
 import { scriptedModel, type ScriptedStep } from "../../src/models.ts";
 import { createLog, type CreateHosted } from "../harness/hosted.ts";
-import { deskAuthorize } from "./desk-authorize.ts";
+import { release2Authorize } from "../fixtures/release-2-authorize.ts";
 
 await loadSdk();
 
@@ -133,7 +133,7 @@ const create: CreateHosted = ({ folder, ...options }: AttackOptions & { folder: 
       ownership: rule === "ownership",
       mapUser: ({ iat: _iat, exp: _exp, ...user }) => user,
     }),
-    ...(rule === "desk" && { authorize: deskAuthorize }),
+    ...(rule === "desk" && { authorize: release2Authorize }),
     ...(rule === "teams" && { authorize: teamsAuthorize }),
     agents: [desk],
     workflows: hasLedger ? [...workflows, ledger] : workflows,
