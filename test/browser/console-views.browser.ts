@@ -77,3 +77,21 @@ it("shows every view of the console readable by everyone, in light and dark, on 
   await expectAccessible(page, "console-traces");
   expect(faults).toEqual([]);
 });
+
+it("keeps an opened trace of the console open after another one was open", async () => {
+  const { url, ask, server } = await openConsole(config);
+  const execute = () => ask("/workflows/broken/execute", { json: { input: {} } });
+  const { page } = await openPage(`${url}/console#t=${server.sessions!.link}`);
+  await page.getByRole("heading", { name: "Inbox" }).waitFor();
+  await page.evaluate(() => void (location.hash = "/traces"));
+  const traces = page.locator("details").filter({ hasText: "POST /workflows/:id/execute" });
+  while ((await traces.count()) < 2) await execute(); // only those after its socket is open are shown
+  const [newer, older] = [traces.nth(0), traces.nth(1)];
+  const id = await older.evaluateHandle((node) => node);
+  await newer.locator("summary").click();
+  await older.locator("summary").click();
+  await expect.poll(() => newer.evaluate((node: HTMLDetailsElement) => node.open)).toBe(false);
+  await execute();
+  await expect.poll(() => traces.count()).toBeGreaterThan(2);
+  expect(await id.evaluate((node) => (node as HTMLDetailsElement).open)).toBe(true);
+});

@@ -24,7 +24,8 @@ export function Traces() {
             <TraceView
               trace={trace}
               isOpen={open === trace.id}
-              onToggle={(isOpen) => setOpen(isOpen ? trace.id : undefined)}
+              // One that closes because another was opened must not close that one.
+              onToggle={(isOpen) => setOpen((now) => (isOpen ? trace.id : now === trace.id ? undefined : now))}
             />
           </li>
         ))}
