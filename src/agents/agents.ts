@@ -35,11 +35,14 @@ import { prepareAgent, type PreparedAgent } from "./call/prepare.ts";
 import { stopped, type RecordLimits } from "./call/recorded-calls.ts";
 import { appendMessage, type PersonMessage } from "./conversations/append-message.ts";
 import type { AgentDefinition } from "./define.ts";
+import { describeTools, type ToolDetail } from "./describe.ts";
 import { KeptCalls } from "./model-calls/kept-calls.ts";
 import type { ModelLimits } from "./models/guarded-model.ts";
 import { fromClientSchema, type SchemaLimits } from "./schemas/object-shape.ts";
 import { createSchemaChecker, type CheckerOptions, type SchemaChecker } from "./schemas/schema-checker.ts";
 import { loadSdk } from "./sdk.ts";
+import type { ToolsByName } from "./tools/check-tools.ts";
+import { loadTools } from "./tools/load-tools.ts";
 import type { ToolOutside, ToolTargets } from "./tools/outside.ts";
 import { ExecutionWatch } from "./turns/execution-watch.ts";
 import type { LiveTurn } from "./turns/live-turn.ts";
@@ -99,6 +102,8 @@ export interface Agents {
   readonly modelCalls: KeptCalls | undefined;
   /** Runs the call of an `andAgent` step. */
   readonly ask: AskAgent;
+  /** The tools that a function of the agent has returned. Null before its first call. */
+  loadedTools(agent: AgentDefinition): ToolDetail[] | null;
   /** The number of calls of an agent in flight, steps included. */
   running(agentId: string): number;
   /** Stops accepting calls and drains those in flight. Calls that are still running after `drainMs` fail with 503. */
@@ -121,6 +126,7 @@ export function createAgents(given: AgentsOptions): Agents {
   } = given;
   const modelCalls = given.keepModelCalls ? new KeptCalls(clock) : undefined;
   const prepared = new WeakMap<AgentDefinition, Promise<PreparedAgent>>();
+  const loaded = new WeakMap<AgentDefinition, ToolDetail[]>();
   const checker = createSchemaChecker(limits);
   /** The calls that serve requests. Calls of steps are aborted by the engine, which runs an interrupted step again. */
   const requests = new Set<Operation>();
@@ -129,14 +135,23 @@ export function createAgents(given: AgentsOptions): Agents {
   /** Aborted when the time of the shutdown is over. */
   const closed = new AbortController();
 
+  const warn = (message: string): void => logger.warn(message);
   function prepare(agent: AgentDefinition): Promise<PreparedAgent> {
     const known = prepared.get(agent);
     if (known) return known;
-    const preparing = prepareAgent(agent, limits, root);
+    const preparing = prepareAgent(agent, { limits, root, loadTools: loadToolsOf });
     prepared.set(agent, preparing);
     clock.hold?.(preparing);
     preparing.catch(() => prepared.delete(agent)); // a missing package may be installed before the next call
     return preparing;
+  }
+
+  async function loadToolsOf(agent: AgentDefinition): Promise<ToolsByName> {
+    const { findWorkflow, findAgent } = given.targets;
+    const served = { hasWorkflow: (id: string) => !!findWorkflow(id), hasAgent: (id: string) => !!findAgent(id) };
+    const tools = await loadTools(agent, served);
+    if (typeof agent.tools === "function") loaded.set(agent, describeTools(agent.id, tools, { warn, findWorkflow }));
+    return tools;
   }
 
   /** A turn that is repeated after a crash has been admitted before. */
@@ -320,6 +335,7 @@ export function createAgents(given: AgentsOptions): Agents {
     turns,
     modelCalls,
     ask: createAsk(streamParts),
+    loadedTools: (agent) => loaded.get(agent) ?? null,
     running: (agentId) => [...requests, ...steps].filter(({ agent }) => agent.id === agentId).length,
     close,
   };

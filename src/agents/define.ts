@@ -5,7 +5,8 @@ import { idRule, isId } from "../core/id.ts";
 import type { Agent } from "../engine/reference.ts";
 import type { Runtime } from "../engine/runtime.ts";
 import type { AgentContext } from "./context.ts";
-import { hasJsonSchema, type AnyTool } from "./tool.ts";
+import type { AnyTool } from "./tool.ts";
+import { checkTools, type ToolsByName } from "./tools/check-tools.ts";
 
 /**
  * The settings of model calls. The `options` of a request override them, except for `providerOptions`: a request can
@@ -44,8 +45,11 @@ export interface DefineAgentOptions<Id extends string = string> extends ModelSet
   instructions: string | ((context: AgentContext) => string | Promise<string>);
   /** A language model of the AI SDK, or a name in the form `"provider/model"`. */
   model: LanguageModel;
-  /** The tools that the model can call, by name. @default {} */
-  tools?: Record<string, AnyTool>;
+  /**
+   * The tools that the model can call, by name, or a function that returns them. The function is called at the first call of
+   * the agent after each load of the config, and again if it has failed. @default {}
+   */
+  tools?: Record<string, AnyTool> | (() => Record<string, AnyTool> | Promise<Record<string, AnyTool>>);
   /** The maximum number of model calls within one call of the agent. A request can only lower it. @default 10 */
   maxSteps?: number;
   /** Enables stored conversations: calls with a `conversationId` include the earlier messages. @default true */
@@ -155,7 +159,7 @@ export interface AgentDefinition<Id extends string = string> extends Agent {
   readonly description: string;
   readonly instructions: DefineAgentOptions["instructions"];
   readonly model: LanguageModel;
-  readonly tools: Readonly<Record<string, AnyTool>>;
+  readonly tools: ToolsByName | (() => ToolsByName | Promise<ToolsByName>);
   readonly maxSteps: number;
   readonly memory: boolean;
   readonly onDisconnect: "continue" | "abort";
@@ -185,9 +189,7 @@ export function defineAgent<const Id extends string>(options: DefineAgentOptions
     "a string, or a function that returns one",
   );
   expect("model", isModel(model), 'an AI SDK language model, or "provider/model"');
-  expect("tools", isRecord(tools) && Object.values(tools).every(isTool), "an object of tools by name");
-  const noSchema = Object.keys(tools).find((key) => !hasJsonSchema(tools[key]!));
-  expect(`tools.${noSchema}.inputSchema`, noSchema === undefined, "a schema with a JSON Schema, or jsonSchema()");
+  if (typeof tools !== "function") checkTools(id, tools);
   expect("maxSteps", Number.isSafeInteger(maxSteps) && maxSteps >= 1, "a whole number of at least 1");
   expect("memory", typeof memory === "boolean", "true or false");
   expect("onDisconnect", ["continue", "abort"].includes(onDisconnect), '"continue" or "abort"');
@@ -259,7 +261,6 @@ function isSetting(key: keyof ModelSettings, value: unknown): boolean {
   return key === "providerOptions" ? isRecord(value) : typeof value === "number";
 }
 
-const isTool = (value: unknown): boolean => isRecord(value) && ("inputSchema" in value || value["type"] === "provider");
 const isRecord = (value: unknown): value is Record<string, unknown> =>
   (typeof value === "object" || typeof value === "function") && value !== null && !Array.isArray(value);
 const isOptionalFunction = (value: unknown): boolean => value === undefined || typeof value === "function";

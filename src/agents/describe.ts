@@ -3,6 +3,7 @@ import { isSchema } from "../core/schema.ts";
 import type { AgentDefinition } from "./define.ts";
 import { isAgentTool, isSdkSchema, isWorkflowTool, type AnyTool } from "./tool.ts";
 import { describeTool, type FindWorkflow } from "./tools/describe-tool.ts";
+import type { ToolsByName } from "./tools/check-tools.ts";
 
 export interface AgentSummary {
   id: string;
@@ -10,9 +11,10 @@ export interface AgentSummary {
   description: string;
   model: string;
   status: "idle" | "running";
-  tools: { name: string; description: string }[];
+  /** Null if a function returns them that has not been called. */
+  tools: { name: string; description: string }[] | null;
 }
-interface ToolDetail {
+export interface ToolDetail {
   name: string;
   description: string;
   inputSchema: JsonSchema;
@@ -22,53 +24,58 @@ interface ToolDetail {
   agentId?: string;
 }
 export interface AgentDetail extends AgentSummary {
-  tools: ToolDetail[];
+  tools: ToolDetail[] | null;
   maxSteps: number;
   memory: boolean;
   /** The system prompt, if it is a string. Not public: the route removes it for callers who must not see it. */
   instructions?: string | undefined;
 }
 
+interface DescribeOptions {
+  readonly warn: (message: string) => void;
+  readonly findWorkflow: FindWorkflow;
+}
+
 /** Describes an agent for `GET /agents/:id`. Called once per load of the config. */
-export function describeAgent(
-  agent: AgentDefinition,
-  warn: (message: string) => void,
-  findWorkflow: FindWorkflow,
-): AgentDetail {
-  const { id, name, description, model, maxSteps, memory, instructions } = agent;
-  const tools = Object.entries(agent.tools).map(([toolName, given]): ToolDetail => {
-    const tool = isWorkflowTool(given) || isAgentTool(given) ? describeTool(given, findWorkflow) : given;
-    return {
-      name: toolName,
-      description: typeof tool.description === "string" ? tool.description : "",
-      inputSchema: toInputSchema(tool, (reason) =>
-        warn(`agent ${id}: the input schema of tool ${toolName} cannot be fully converted to JSON Schema: ${reason}`),
-      ),
-      ...(isWorkflowTool(given) && { workflowId: given.workflowId }),
-      ...(isAgentTool(given) && { agentId: given.agentId }),
-    };
-  });
+export function describeAgent(agent: AgentDefinition, options: DescribeOptions): AgentDetail {
+  const { id, name, description, model, maxSteps, memory, instructions, tools } = agent;
   return {
     id,
     name,
     description,
     model: typeof model === "string" ? model : `${model.provider}/${model.modelId}`,
     status: "idle",
-    tools,
+    tools: typeof tools === "function" ? null : describeTools(id, tools, options),
     maxSteps,
     memory,
     instructions: typeof instructions === "string" ? instructions : undefined,
   };
 }
 
-export function toSummary({ id, name, description, model, status, tools }: AgentDetail): AgentSummary {
-  return { id, name, description, model, status, tools: tools.map(toToolSummary) };
+export function describeTools(
+  agentId: string,
+  tools: ToolsByName,
+  { warn, findWorkflow }: DescribeOptions,
+): ToolDetail[] {
+  return Object.entries(tools).map(([name, given]): ToolDetail => {
+    const tool = isWorkflowTool(given) || isAgentTool(given) ? describeTool(given, findWorkflow) : given;
+    return {
+      name,
+      description: typeof tool.description === "string" ? tool.description : "",
+      inputSchema: toInputSchema(tool, (reason) =>
+        warn(`agent ${agentId}: the input schema of tool ${name} cannot be fully converted to JSON Schema: ${reason}`),
+      ),
+      ...(isWorkflowTool(given) && { workflowId: given.workflowId }),
+      ...(isAgentTool(given) && { agentId: given.agentId }),
+    };
+  });
 }
 
-const toToolSummary = (tool: AgentDetail["tools"][number]): AgentSummary["tools"][number] => ({
-  name: tool.name,
-  description: tool.description,
-});
+export function toSummary({ id, name, description, model, status, tools }: AgentDetail): AgentSummary {
+  return { id, name, description, model, status, tools: tools && tools.map(toToolSummary) };
+}
+
+const toToolSummary = ({ name, description }: ToolDetail) => ({ name, description });
 
 function toInputSchema({ inputSchema }: Pick<AnyTool, "inputSchema">, warn: (reason: string) => void): JsonSchema {
   if (isSchema(inputSchema)) return toJsonSchema(inputSchema, "input", warn);

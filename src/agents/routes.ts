@@ -112,7 +112,7 @@ export function agentRoutes({ agents, isDev }: AgentRoutesOptions): readonly Rou
       description: "Each with its model, its tools and its status.",
       access: "public",
       responses: { 200: v.array(SummaryShape) },
-      handle: ({ snapshot }) => [...snapshot.agents.values()].map(({ detail }) => toSummary(withStatus(detail))),
+      handle: ({ snapshot }) => [...snapshot.agents.values()].map((agent) => toSummary(toDetail(agent))),
     }),
     defineRoute({
       method: "GET",
@@ -124,7 +124,7 @@ export function agentRoutes({ agents, isDev }: AgentRoutesOptions): readonly Rou
       responses: { 200: DetailShape },
       errors: { 404: errors[404] },
       async handle({ params, snapshot, identity }) {
-        const { instructions, ...detail } = withStatus(findAgent(snapshot, params.id).detail);
+        const { instructions, ...detail } = toDetail(findAgent(snapshot, params.id));
         const isShown = identity.checked ? await mayCall(snapshot, identity, params.id) : isDev;
         return isShown ? { ...detail, instructions } : detail;
       },
@@ -323,8 +323,9 @@ export function agentRoutes({ agents, isDev }: AgentRoutesOptions): readonly Rou
     return new Reply({ conversationId, messageId, status: "running" }, { status: 202 });
   }
 
-  function withStatus(detail: AgentDetail): AgentDetail {
-    return { ...detail, status: agents.running(detail.id) > 0 ? "running" : "idle" };
+  function toDetail({ definition, detail }: RegisteredAgent): AgentDetail {
+    const status = agents.running(detail.id) > 0 ? "running" : "idle";
+    return { ...detail, tools: detail.tools ?? agents.loadedTools(definition), status };
   }
 
   function toShape(schema: Record<string, unknown>): Promise<ObjectShape> {

@@ -16,13 +16,13 @@ const summary = {
 };
 const tool = { name: v.string(), description: v.string() };
 export const SummaryShape: v.GenericSchema<AgentSummary> = v.pipe(
-  v.object({ ...summary, tools: v.array(v.object(tool)) }),
+  v.object({ ...summary, tools: v.nullable(v.array(v.object(tool))) }),
   v.title("AgentSummary"),
 );
 export const DetailShape: v.GenericSchema<AgentDetail> = v.pipe(
   v.object({
     ...summary,
-    tools: v.array(v.object({ ...tool, inputSchema: AnyObject, workflowId: Text, agentId: Text })),
+    tools: v.nullable(v.array(v.object({ ...tool, inputSchema: AnyObject, workflowId: Text, agentId: Text }))),
     maxSteps: v.number(),
     memory: v.boolean(),
     instructions: Text,

@@ -2,7 +2,7 @@ import { resolve } from "node:path";
 import { createTurnProgram, type TurnProgramOptions } from "../agents/turns/turn-program.ts";
 import { describeAgent } from "../agents/describe.ts";
 import type { RegisteredAgent } from "../agents/find-agent.ts";
-import { isAgentTool, isWorkflowTool } from "../agents/tool.ts";
+import { findMissingTarget } from "../agents/tools/check-tools.ts";
 import { createPolicy, type Policy } from "../auth/policy.ts";
 import type { AccessOptions } from "../auth/provider.ts";
 import { createAuthorizer, type Authorizer } from "../core/authorizer.ts";
@@ -121,7 +121,11 @@ export function createSnapshot(project: Project, parts: SnapshotParts): Snapshot
       hold: () => hold("execution"),
       run: runTurn,
     });
-    agents.set(definition.id, { definition, detail: describeAgent(definition, warn, findDefinition), program });
+    agents.set(definition.id, {
+      definition,
+      detail: describeAgent(definition, { warn, findWorkflow: findDefinition }),
+      program,
+    });
   }
   checkTools(project, workflows, agents);
 
@@ -207,18 +211,15 @@ function checkTools(
   workflows: ReadonlyMap<string, unknown>,
   agents: ReadonlyMap<string, unknown>,
 ): void {
+  const served = { hasWorkflow: (id: string) => workflows.has(id), hasAgent: (id: string) => agents.has(id) };
   for (const { value, origin } of found) {
-    for (const [name, tool] of Object.entries(value.tools)) {
-      const missing =
-        isWorkflowTool(tool) && !workflows.has(tool.workflowId)
-          ? `workflow ${tool.workflowId}`
-          : isAgentTool(tool) && !agents.has(tool.agentId) && `agent ${tool.agentId}`;
-      if (!missing) continue;
-      throw new ConfigError(`${origin}: agent ${value.id}: tool ${name}: there is no ${missing}`, {
-        hint: `export it from a file in ${missing.split(" ")[0]}s/, or list it in the config`,
-        place: findId(resolve(origin), value.id),
-      });
-    }
+    const missing = typeof value.tools !== "function" && findMissingTarget(value.tools, served);
+    if (!missing) continue;
+    const { tool, target } = missing;
+    throw new ConfigError(`${origin}: agent ${value.id}: tool ${tool}: there is no ${target}`, {
+      hint: `export it from a file in ${target.split(" ")[0]}s/, or list it in the config`,
+      place: findId(resolve(origin), value.id),
+    });
   }
 }
 

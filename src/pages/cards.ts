@@ -29,7 +29,7 @@ export function toAgentCard({ id, name, description, model, tools }: AgentEntry,
         <dt>Model</dt>
         <dd><code>${toVisible(model, { most: 120 })}</code></dd>
         ${
-          tools.length > 0 &&
+          !!tools?.length &&
           html`<dt>Tools</dt>
             <dd>${toList(tools, toTool, "tools")}</dd>`
         }
@@ -97,7 +97,7 @@ function toList<T>(all: readonly T[], toItem: (one: T) => Html, name: string): H
   </ol>`;
 }
 
-const toTool = ({ name, description }: AgentEntry["tools"][number]): Html =>
+const toTool = ({ name, description }: NonNullable<AgentEntry["tools"]>[number]): Html =>
   html`<li title="${toVisible(description, { most: 400 })}"><code>${toVisible(name, { most: 80 })}</code></li>`;
 const toStep = ({ name, type }: StepEntry): Html => html`<li title="${type}">${toVisible(name, { most: 80 })}</li>`;
 

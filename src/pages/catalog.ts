@@ -39,7 +39,8 @@ export interface AgentEntry {
   readonly name: string;
   readonly description: string;
   readonly model: string;
-  readonly tools: readonly { readonly name: string; readonly description: string }[];
+  /** Null before a function has returned them. */
+  readonly tools: readonly { readonly name: string; readonly description: string }[] | null;
 }
 export interface WorkflowEntry {
   readonly id: string;

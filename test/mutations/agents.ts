@@ -2,6 +2,13 @@ import type { Mutation } from "./mutation.ts";
 
 export const agents: readonly Mutation[] = [
   {
+    breaks: "A function for tools that has failed is never called again",
+    file: "src/agents/agents.ts",
+    find: "preparing.catch(() => prepared.delete(agent));",
+    replace: "preparing.catch(() => {});",
+    suite: "test/agents/tools/lazy.test.ts",
+  },
+  {
     breaks: "One turn too few may run without a reader",
     file: "src/agents/turns/turns.ts",
     find: "return detached.length + more <= most && own.length + more <= ofUser;",

@@ -20,6 +20,7 @@ import {
   type Tool,
 } from "../tool.ts";
 import { describeTool } from "../tools/describe-tool.ts";
+import type { ToolsByName } from "../tools/check-tools.ts";
 import { isNoResult, placeholder } from "../tools/no-result.ts";
 import { runOutside } from "../tools/run-tool.ts";
 import { refuseOther } from "./ask-agent.ts";
@@ -35,21 +36,32 @@ export interface PreparedAgent {
   readonly sdk: Sdk;
   /** Returns the model, bound to one call. */
   readonly model: (operation: Operation) => LanguageModelV4;
+  /** The tools as the author wrote them. */
+  readonly definitions: ToolsByName;
   /** Returns the tools, bound to one call. */
   readonly tools: (operation: Operation) => ToolSet;
   /** The tools as a repeated turn compares them. */
   readonly signatures: readonly ToolSignature[];
 }
 
-export async function prepareAgent(agent: AgentDefinition, limits: ModelLimits, root: string): Promise<PreparedAgent> {
+interface PrepareOptions {
+  readonly limits: ModelLimits;
+  readonly root: string;
+  readonly loadTools: (agent: AgentDefinition) => Promise<ToolsByName>;
+}
+
+export async function prepareAgent(agent: AgentDefinition, options: PrepareOptions): Promise<PreparedAgent> {
+  const { limits, root, loadTools } = options;
   const sdk = await loadSdk();
-  const bound = Object.entries(agent.tools).map(([name, tool]) => [name, toSdkTool(sdk, name, tool)] as const);
+  const definitions = await loadTools(agent);
+  const bound = Object.entries(definitions).map(([name, tool]) => [name, toSdkTool(sdk, name, tool)] as const);
   const model = guardModel(sdk, await toModel(sdk, agent, root), limits);
   return {
     sdk,
     model,
+    definitions,
     tools: (operation) => Object.fromEntries(bound.map(([name, bind]) => [name, bind(operation)])),
-    signatures: await Promise.all(Object.entries(agent.tools).map(toSignature)),
+    signatures: await Promise.all(Object.entries(definitions).map(toSignature)),
   };
 }
 

@@ -25,7 +25,8 @@ export async function toSdkSettings(
   messages: ModelMessage[],
   shape: ObjectShape | undefined,
 ): Promise<SdkSettings> {
-  const { instructions, maxSteps, maxRetries, hooks, settings, tools } = operation.agent;
+  const { instructions, maxSteps, maxRetries, hooks, settings } = operation.agent;
+  const tools = agent.definitions;
   const { providerOptions, ...asked } = toModelSettings(operation.options);
   const { records } = operation;
   if (!records?.found) await operation.hook("onStart", { messages });
@@ -56,7 +57,7 @@ export async function toSdkSettings(
   const trace = operation.span ?? currentSpan();
   if (trace) all.headers = { ...all.headers, traceparent: toTraceparent(trace) };
   if (maxRetries !== undefined) all.maxRetries = maxRetries;
-  const gone = toGoneTools(agent.sdk, operation);
+  const gone = toGoneTools(agent.sdk, tools, operation);
   if (gone) all.activeTools = Object.keys(tools); // the model is not shown them
   if (gone || Object.keys(tools).length > 0) {
     all.tools = { ...agent.tools(operation), ...gone };

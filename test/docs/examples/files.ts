@@ -55,6 +55,14 @@ const proofs: readonly Proof[] = [
     },
   },
   {
+    of: /id: "librarian"/,
+    async show({ url }) {
+      expect(await ask(`${url}/agents/librarian`)).toMatchObject([200, { data: { tools: null } }]);
+      await ask(`${url}/agents/librarian/text`, { input: "Which books of history are there?" });
+      expect(await ask(`${url}/agents/librarian`)).toMatchObject([200, { data: { tools: [{ name: "books" }] } }]);
+    },
+  },
+  {
     of: /context as ToolContext/,
     async show({ url }) {
       const [status, body] = await ask(`${url}/agents/cashier/text`, { input: "Pay i1", options: { userId: "ada" } });

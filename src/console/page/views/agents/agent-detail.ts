@@ -6,7 +6,8 @@ export interface AgentSummary {
   readonly description: string;
   readonly model: string;
   readonly status: "idle" | "running";
-  readonly tools: readonly { readonly name: string; readonly description: string }[];
+  /** Null if a function returns them that has not been called. */
+  readonly tools: readonly { readonly name: string; readonly description: string }[] | null;
 }
 export interface ToolDetail {
   readonly name: string;
@@ -18,7 +19,7 @@ export interface ToolDetail {
   readonly agentId?: string;
 }
 export interface AgentDetail extends AgentSummary {
-  readonly tools: readonly ToolDetail[];
+  readonly tools: readonly ToolDetail[] | null;
   readonly maxSteps: number;
   readonly memory: boolean;
   readonly instructions?: string;

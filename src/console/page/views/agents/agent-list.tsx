@@ -50,7 +50,7 @@ function AgentCard({ agent: { id, name, description, model, status, tools } }: {
           <Text value={model} />
         </code>
       </p>
-      {tools.length > 0 && (
+      {tools && tools.length > 0 && (
         <ul class="tags" aria-label="Tools">
           {tools.map((tool) => (
             <li key={tool.name} class="tag" title={tool.description}>

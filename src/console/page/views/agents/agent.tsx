@@ -47,8 +47,9 @@ export function Agent({ id }: { id: string }) {
                   <pre>{toVisible(instructions)}</pre>
                 )}
                 <h2>Tools</h2>
-                {tools.length === 0 && <Empty>None.</Empty>}
-                {tools.map((tool) => (
+                {!tools && <p class="hint">A function returns them at the first call of the agent.</p>}
+                {tools?.length === 0 && <Empty>None.</Empty>}
+                {tools?.map((tool) => (
                   <ToolView key={tool.name} tool={tool} />
                 ))}
               </div>

@@ -30,7 +30,7 @@ export function ToolCall({ message, part, context }: ToolCallProps) {
   const name = getToolName(part);
   const canAnswer = isLast && phase === "ready";
   const executionId = findExecution(message, part);
-  const workflowId = agent?.tools.find((tool) => tool.name === name)?.workflowId;
+  const workflowId = agent?.tools?.find((tool) => tool.name === name)?.workflowId;
   const waits = canAnswer && (part.state === "approval-requested" || part.state === "input-available");
   const [isOpen, setOpen] = useState<boolean | undefined>();
   const [word, status] = toState(part, { waits, executionId });
