@@ -101,8 +101,8 @@ export const engine: readonly Mutation[] = [
   {
     breaks: "An error that is not retryable is retried",
     file: "src/engine/attempts/attempt.ts",
-    find: "this.code.retry.attempts || !isRetryable(error)",
-    replace: "this.code.retry.attempts",
+    find: "const mayRetry = isRetryable(error) && !(error",
+    replace: "const mayRetry = !(error",
     suite: "test/workflows/what-is-retried.test.ts",
   },
   {
