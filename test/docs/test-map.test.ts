@@ -26,3 +26,11 @@ it("test/README.md names faults that the folder must notice", () => {
   });
   expect(unknown.map(([row]) => row)).toEqual([]);
 });
+
+it("test/mutations finds the line of each fault once, and its suite", () => {
+  const count = ({ file, find }: { file: string; find: string }): number =>
+    existsSync(file) ? readFileSync(file, "utf8").split(find).length - 1 : 0;
+  const faults = Object.values(areas).flat();
+  const lost = faults.filter((fault) => count(fault) !== 1 || !existsSync(fault.suite));
+  expect(lost.map(({ file, breaks }) => `${file}: ${breaks}`)).toEqual([]);
+});

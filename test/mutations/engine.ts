@@ -96,7 +96,7 @@ export const engine: readonly Mutation[] = [
     file: "src/engine/attempts/attempt.ts",
     find: "this.plan.attempt >= this.code.retry",
     replace: "this.plan.attempt > this.code.retry",
-    suite: "test/workflows/step-retry.test.ts",
+    suite: "test/workflows/step-rules.test.ts",
   },
   {
     breaks: "An error that is not retryable is retried",

@@ -110,8 +110,8 @@ export const workflows: readonly Mutation[] = [
   {
     breaks: "A step that runs again gets the child of another input",
     file: "src/workflows/children.ts",
-    find: `known?.workflowId === execution.workflowId && known.input === text`,
-    replace: `known?.workflowId === execution.workflowId`,
+    find: "known.userId === execution.userId && known.input === text) return id;",
+    replace: "known.userId === execution.userId) return id;",
     suite: "test/runtime/children.test.ts",
   },
   {
