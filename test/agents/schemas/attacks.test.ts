@@ -51,7 +51,8 @@ describe("Schemas of an attacker", { timeout: 900_000 }, () => {
         let tries = 0;
         const all = await cpuOf(async () => {
           const verdict = await host.ask(endpoint, one, () => tries++);
-          checkVerdict(one, endpoint, verdict);
+          // A check that needs much processor time may never get it: `starved.test.ts` shows its verdict when it does.
+          checkVerdict(one, endpoint, verdict, slow.includes(one) ? [503] : []);
           slowest = Math.max(slowest, verdict.ms);
         });
         const cpu = all / tries;
