@@ -57,10 +57,10 @@ it("lets an honest check finish that gets a tenth of a processor", async () => {
   expect(verdict).toEqual({ root: "object", mismatch: undefined });
 });
 
-it("refuses a pattern that burns its processor time, also on half of a processor", async () => {
+it("refuses a pattern that burns its processor time, also on a part of a processor", async () => {
   const schema = JSON.stringify({ type: "object", properties: { a: { pattern: "^(a+)+$" } } });
   const { checker, worker } = await open(50);
-  throttle(worker, 0.5);
+  throttle(worker, 0.8);
   const verdict = await untilServed(() => checker.check(schema, JSON.stringify({ a: `${"a".repeat(60)}!` })));
   expect(verdict).toEqual({ problem: "validation takes longer than 50 ms" });
 });
