@@ -46,6 +46,13 @@ export const faults: readonly Mutation[] = [
     suite: "test/faults/turns/stop.test.ts",
   },
   {
+    breaks: "A turn that was stopped before a model call continues after a crash",
+    file: "src/agents/call/recorded-calls.ts",
+    find: "if (this.wasStopped) throw stopped();",
+    replace: "if (this.wasStopped && this.hasModelCall) throw stopped();",
+    suite: "test/faults/turns/stop.test.ts",
+  },
+  {
     breaks: "A tool of a turn that was stopped runs again after a crash",
     file: "src/agents/call/recorded-calls.ts",
     find: 'if (this.wasStopped) throw new Error("Stopped");',

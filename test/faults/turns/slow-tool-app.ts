@@ -1,5 +1,5 @@
-// A server whose agent has three tools, on a file. `quick` returns, `tidy` returns when it is aborted, `slow` neither returns
-// nor heeds its signal. Each call of the model and of a tool is a line of the log.
+// A server whose agent has four tools, on a file. `quick` returns, `tidy` returns when it is aborted, `slow` neither returns
+// nor heeds its signal; `risky` is the same, and needs an approval. Each call of the model and of a tool is a line of the log.
 import * as v from "valibot";
 import { defineAgent, defineTool } from "../../../src/index.ts";
 import { scriptedModel, type ScriptedStep } from "../../../src/models.ts";
@@ -43,12 +43,13 @@ export default serveOnFile<StopLine>(({ tell }) => {
       role === "user" ? content.map((part) => (part.type === "text" ? part.text : "")) : [],
     );
     tell({ what: asked, shown: JSON.stringify(prompt.slice(1)) });
+    if (asked === "risk" && own.length === 1) return call("risky");
     if (asked !== "work") return "Hello.";
     if (own.length === 1) return { text: "First. ", ...call("quick") };
     return own.length === 3 ? call("tidy", "slow") : "Never said.";
   };
   const model = scriptedModel(Array.from({ length: 100 }, () => answer));
-  const tools = { quick, tidy, slow };
+  const tools = { quick, tidy, slow, risky: { ...slow, needsApproval: true } };
   const agent = defineAgent({ id: "worker", instructions: "Work.", model, tools, maxRetries: 0 });
   return { agents: [agent] };
 });

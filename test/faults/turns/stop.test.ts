@@ -33,3 +33,20 @@ it("a stop that was answered holds after kill -9: nothing is called again", { ti
     ["slow", { type: "error-text", value: "Stopped" }],
   ]);
 });
+
+it("a stop during an approved tool holds after kill -9: the model is not asked", { timeout: 600_000 }, async () => {
+  const { lives, log } = openLives<StopLine>("approved", join(import.meta.dirname, "slow-tool-app.ts"));
+  const options = { conversationId: "c" };
+  await lives.start();
+  const asked = await lives.ask("/agents/worker/text", { input: "risk", options });
+  const deciding = lives.ask(`/approvals/${asked!.body.data.approvals[0].approvalId}`, { approved: true });
+  await lives.until("the tool to run", () => log().some(({ what }) => what === "slow"));
+  const reply = await lives.ask("/agents/worker/conversations/c/stop", {});
+  await lives.kill();
+  expect(reply).toMatchObject({ status: 200, body: { data: { stopped: true } } });
+  await deciding;
+
+  await lives.start();
+  expect((await lives.ask("/agents/worker/text", { input: "next", options }))?.status).toBe(200);
+  expect(log().flatMap(({ what, life }) => (life === 2 ? [what] : []))).toEqual(["next"]);
+});
