@@ -9,8 +9,8 @@ const mostSteps = 10_000;
 /** Prints the events of an execution to stderr, one line each. */
 export class WorkflowLines {
   readonly #screen: Screen;
-  /** The running steps: the time of their start, and whether they call an agent. */
-  readonly #steps = new Map<string, { at: number; isAgent: boolean }>();
+  /** Start times of the running steps. NaN: the time until a person answers is not part of a duration. */
+  readonly #steps = new Map<string, number>();
 
   constructor(screen: Screen) {
     this.#screen = screen;
@@ -19,17 +19,15 @@ export class WorkflowLines {
   async show(event: ServerEvent): Promise<void> {
     const { type, from } = event;
     const name = toShort(from, 200);
-    const step = this.#steps.get(name);
     switch (type) {
       case "step-start":
-        if (this.#steps.size < mostSteps) this.#steps.set(name, { at: timeOf(event), isAgent: isAgent(event) });
+        if (this.#steps.size < mostSteps) this.#steps.set(name, timeOf(event));
         return this.#screen.line(dim(`▸ ${name}`));
       case "step-complete":
-        this.#steps.delete(name);
-        return this.#screen.line(toCompleted(name, event, timeOf(event) - (step?.at ?? Number.NaN)));
+        this.#screen.line(toCompleted(name, event, timeOf(event) - (this.#steps.get(name) ?? Number.NaN)));
+        return void this.#steps.delete(name);
       case "workflow-suspended":
-        // The time until a person answers is not part of the duration of a step.
-        for (const open of this.#steps.values()) open.at = Number.NaN;
+        for (const open of this.#steps.keys()) this.#steps.set(open, Number.NaN);
         return this.#showSuspension(event);
       case "workflow-start":
       case "workflow-complete":
@@ -37,7 +35,7 @@ export class WorkflowLines {
       case "workflow-result":
         return;
     }
-    if (step?.isAgent) return showPart(this.#screen, event, process.stderr);
+    if (agentParts.has(type)) return showPart(this.#screen, event, process.stderr);
     const { type: _, executionId: __, from: ___, timestamp: ____, ...own } = event;
     const details = Object.keys(own).length > 0 ? ` ${toShort(own, 500)}` : "";
     this.#screen.line(`${colors.cyan("•")} ${toShort(type, 100)}${details}`);
@@ -59,7 +57,15 @@ function toCompleted(name: string, { status, attempt }: ServerEvent, ms: number)
   return `${colors.green("✓")} ${name}  ${dim(facts.filter(Boolean).join("  ·  "))}`.trimEnd();
 }
 
-const isAgent = ({ stepType }: ServerEvent): boolean => stepType === "andAgent";
+/** The parts of an agent's answer. Those that `showPart` does not print say nothing to a person. */
+const agentParts = new Set(
+  [
+    "start start-step finish-step finish abort error raw source file reasoning-file",
+    "text-start text-delta text-end reasoning-start reasoning-delta reasoning-end",
+    "tool-input-start tool-input-delta tool-input-end tool-call tool-result tool-error tool-output-denied",
+    "tool-approval-request tool-approval-response",
+  ].flatMap((names) => names.split(" ")),
+);
 const timeOf = ({ timestamp }: ServerEvent): number => Date.parse(String(timestamp));
 
 /** Prints a part of an agent's answer: text to `stream`, reasoning and tool calls to stderr. */
