@@ -142,7 +142,8 @@ export type {
   StepSchemas,
   TypedStep,
 } from "./workflows/steps/step.ts";
-export type { Step, StepType } from "./engine/definition.ts";
+export type { Step } from "./engine/definition.ts";
+export type { StepShape, StepTraits } from "./engine/step-traits.ts";
 export type { StepContext } from "./engine/step-context.ts";
 export type { Agent, Prompt, WorkflowReference } from "./engine/reference.ts";
 

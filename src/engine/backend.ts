@@ -8,7 +8,7 @@ import type { CreateWalk } from "./attempts/walk.ts";
 import type { Concurrency } from "./concurrency.ts";
 import type { Conversations, TurnStart } from "./conversations.ts";
 import type { LiveEvent, StoredEvent } from "./events.ts";
-import type { Execution, ExecutionState, ExecutionStatus, StepPlace } from "./execution.ts";
+import type { DescribedStep, Execution, ExecutionState, ExecutionStatus } from "./execution.ts";
 import type { OnSettled } from "./execution-log.ts";
 import type { ForkSource } from "./fork.ts";
 import type { HistoryRow } from "./history.ts";
@@ -76,7 +76,7 @@ interface BackendParts {
 
 /** The code of a workflow, as a backend needs it. */
 export interface Program {
-  readonly steps: readonly StepPlace[];
+  readonly steps: readonly DescribedStep[];
   readonly createWalk: CreateWalk;
   /** The treatment of an execution that was running when the process died. */
   readonly recovery: "resume" | "fail";

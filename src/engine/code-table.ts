@@ -1,5 +1,5 @@
 import type { Schema } from "../core/schema.ts";
-import { loopTypes, type StepCode, type Retry, type Step, type WorkflowDefinition } from "./definition.ts";
+import type { StepCode, Retry, Step, WorkflowDefinition } from "./definition.ts";
 import type { EntrySuffix } from "./walk/journal-keys.ts";
 
 /** The user's code of a whole workflow, by path and suffix. It is made once for each version of the config. */
@@ -46,9 +46,9 @@ function addWorkflow(table: Map<string, TableCode>, workflow: WorkflowDefinition
 
 /** Returns whether the output has values of a redacted step. */
 function addStep(table: Map<string, TableCode>, step: Step, workflow: WorkflowDefinition, outer: CodePlace): boolean {
-  const { id, type, codes, steps = [], workflow: sub, redact } = step;
+  const { id, shape, codes, steps = [], workflow: sub, redact } = step;
   const path = outer.prefix + id;
-  const isTolerated = outer.isTolerated || type === "andTap" || type === "andRace";
+  const isTolerated = outer.isTolerated || step.tolerates === true || shape === "race";
   const isRedacted = outer.isRedacted || redact === true;
   const place: CodePlace = { ...outer, isTolerated, isRedacted };
   for (const [suffix, code] of Object.entries<StepCode | undefined>(codes)) {
@@ -63,22 +63,18 @@ function addStep(table: Map<string, TableCode>, step: Step, workflow: WorkflowDe
     const isSecret = addWorkflow(table, sub, { ...place, prefix: `${path}/` });
     return isRedacted || (isSecret && !codes[">"]);
   }
-  const inside = loopTypes.has(type) ? { ...place, prefix: `${path}/` } : place;
-  if (loopTypes.has(type)) return addLoop(table, step, workflow, inside) || isRedacted;
-  const inner = steps.map((one) => addStep(table, one, workflow, inside));
-  return isRedacted || (passesOn.has(type) && outer.isSecret) || inner.includes(true);
+  if (shape === "loop") return addLoop(table, step, workflow, { ...place, prefix: `${path}/` }) || isRedacted;
+  const inner = steps.map((one) => addStep(table, one, workflow, place));
+  return isRedacted || (step.passesOn === true && outer.isSecret) || inner.includes(true);
 }
-
-/** The steps whose output is their `data`, or may be. */
-const passesOn: ReadonlySet<string> = new Set(["andTap", "andWhen", "andSleep", "andSleepUntil"]);
 
 /** Adds the steps of a loop, which run one after the other. Returns whether the last output has values of a redacted step. */
 function addLoop(table: Map<string, TableCode>, step: Step, workflow: WorkflowDefinition, place: CodePlace): boolean {
-  const { type, steps = [] } = step;
+  const { items, steps = [] } = step;
   let { isSecret } = place;
   for (const one of steps) isSecret = addStep(table, one, workflow, { ...place, isSecret });
   // An iteration gets the output of the one before.
-  const isFed = type !== "andForEach" && isSecret && !place.isSecret;
+  const isFed = items === "iteration" && isSecret && !place.isSecret;
   return isFed ? addLoop(table, step, workflow, { ...place, isSecret }) : isSecret;
 }
 

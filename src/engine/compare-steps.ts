@@ -1,5 +1,6 @@
-import { forkTypes, loopTypes, type Step } from "./definition.ts";
-import type { StepPlace } from "./execution.ts";
+import type { Step } from "./definition.ts";
+import type { DescribedStep, StepPlace } from "./execution.ts";
+import { hasBranches, hasOwnPaths, toTraits } from "./step-traits.ts";
 
 /**
  * The reason why an execution cannot continue on new code: the first difference among the steps that have started.
@@ -7,16 +8,16 @@ import type { StepPlace } from "./execution.ts";
  */
 export function findMismatch(
   before: readonly StepPlace[],
-  after: readonly StepPlace[],
+  after: readonly DescribedStep[],
   started: ReadonlySet<string>,
 ): string | undefined {
   const last = before.findLastIndex(([path]) => started.has(path));
-  const fork = outermostFork(before, last);
+  const change = findChange(before, after, last + 1);
+  if (change) return change;
+  const fork = outermostFork(after, last); // up to here both are the same
   const end = fork === undefined ? last + 1 : endOf(before, fork);
-  for (let index = 0; index < end; index++) {
-    const change = describe(before[index]!, after[index]);
-    if (change) return change;
-  }
+  const inside = findChange(before, after, end);
+  if (inside) return inside;
   const added = fork === undefined ? undefined : after[end];
   if (added && added[2] > before[fork!]![2]) return `step ${before[fork!]![0]} has a new branch, ${added[0]}`;
   return undefined;
@@ -26,19 +27,28 @@ export function findMismatch(
 export const toRowMismatch = (key: string): string =>
   `the journal has a result for ${key} that this version does not produce`;
 
+/** The first difference among a number of steps. */
+function findChange(before: readonly StepPlace[], after: readonly StepPlace[], count: number): string | undefined {
+  for (let index = 0; index < count; index++) {
+    const change = describe(before[index]!, after[index]);
+    if (change) return change;
+  }
+  return undefined;
+}
+
 export function hasSameSteps(before: readonly StepPlace[], after: readonly StepPlace[]): boolean {
   return before.length === after.length && before.every((step, index) => !describe(step, after[index]));
 }
 
 /** The outermost step around this one, itself included, whose branches run concurrently. */
-function outermostFork(steps: readonly StepPlace[], of: number): number | undefined {
+function outermostFork(steps: readonly DescribedStep[], of: number): number | undefined {
   let found: number | undefined;
   let depth = Infinity;
   for (let index = of; index >= 0; index--) {
-    const [, type, own] = steps[index]!;
+    const [, , own, , traits] = steps[index]!;
     if (own >= depth) continue;
     depth = own;
-    if (forkTypes.has(type)) found = index;
+    if (hasBranches(traits)) found = index;
   }
   return found;
 }
@@ -57,13 +67,11 @@ function describe([path, type, depth]: StepPlace, now: StepPlace | undefined): s
 }
 
 /** The steps of a definition as they are compared: in order, nested steps behind the step that contains them. */
-export function listSteps(steps: readonly Step[], prefix = "", depth = 0, isRedacted = false): StepPlace[] {
+export function listSteps(steps: readonly Step[], prefix = "", depth = 0, isRedacted = false): DescribedStep[] {
   return steps.flatMap((step) => {
     const path = prefix + step.id;
     const isOwn = isRedacted || step.redact === true;
-    const hasPrefix = step.workflow !== undefined || loopTypes.has(step.type);
-    const inner = listSteps(step.steps ?? [], hasPrefix ? `${path}/` : prefix, depth + 1, isOwn);
-    const place: StepPlace = isOwn ? [path, step.type, depth, "redacted"] : [path, step.type, depth];
-    return [place, ...inner];
+    const inner = listSteps(step.steps ?? [], hasOwnPaths(step) ? `${path}/` : prefix, depth + 1, isOwn);
+    return [[path, step.type, depth, isOwn ? "redacted" : null, toTraits(step)], ...inner];
   });
 }

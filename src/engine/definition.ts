@@ -5,32 +5,10 @@ import type { EventFilter, ParkedBranch, Position, StoredError } from "./executi
 import type { Agent, Prompt, WorkflowReference } from "./reference.ts";
 import type { StepContext } from "./step-context.ts";
 import type { Until } from "./until.ts";
+import type { StepTraits } from "./step-traits.ts";
 import type { EntrySuffix } from "./walk/journal-keys.ts";
 import type { Value } from "./walk/value.ts";
 import type { AttemptPlan, LoopStart, ResumeInput } from "./walk/decision.ts";
-
-export const stepTypes = [
-  "andThen",
-  "andWhen",
-  "andAll",
-  "andRace",
-  "andTap",
-  "andAgent",
-  "andWorkflow",
-  "andForEach",
-  "andDoWhile",
-  "andDoUntil",
-  "andBranch",
-  "andMap",
-  "andSleep",
-  "andSleepUntil",
-  "andWaitFor",
-] as const;
-export type StepType = (typeof stepTypes)[number];
-/** The steps whose inner steps run several times. A number follows their id in the paths of those: `each/3/pay`. */
-export const loopTypes: ReadonlySet<string> = new Set<StepType>(["andForEach", "andDoWhile", "andDoUntil"]);
-/** The steps with branches or iterations. Once such a step has begun, nothing inside it may change. */
-export const forkTypes: ReadonlySet<string> = new Set(["andAll", "andRace", "andBranch", ...loopTypes]);
 
 /** The retry policy of a step. Delays are in milliseconds, and survive a restart. */
 export interface Retry {
@@ -70,8 +48,9 @@ export interface ConcurrencyContext<Input = unknown> {
 }
 
 /** A step of a workflow: its description, the user's code in it (`codes`), and the order in which that runs (`run`). */
-export interface Step {
-  readonly type: StepType;
+export interface Step extends StepTraits {
+  /** The name of the step type, such as `andThen`. Only shown: the engine reads the traits. */
+  readonly type: string;
   readonly id: string;
   readonly name: string;
   readonly purpose: string;

@@ -1,6 +1,7 @@
 import type { Caller } from "../core/caller.ts";
 import type { JsonText } from "../core/json.ts";
 import type { SpanIds } from "../core/trace.ts";
+import type { StepTraits } from "./step-traits.ts";
 
 export const executionStatuses = ["running", "suspended", "completed", "error"] as const;
 export type ExecutionStatus = (typeof executionStatuses)[number];
@@ -34,10 +35,27 @@ export interface Execution {
 }
 
 /**
- * A step as definitions are compared by: in order, nested steps behind the step that contains them. The mark of a redacted step
- * is not compared.
+ * A step of a stored definition: in order, nested steps behind the step that contains them. Path, type and depth are compared.
+ * Executions that were stored by an older version have no traits: see `describeSteps`.
  */
-export type StepPlace = readonly [path: string, type: string, depth: number, mark?: "redacted"];
+export type StepPlace = readonly [path: string, type: string, depth: number, mark?: Mark, traits?: StepTraits];
+/** A step whose traits are known. */
+export type DescribedStep = readonly [path: string, type: string, depth: number, mark: Mark, traits: StepTraits];
+type Mark = "redacted" | null;
+
+/** Adds the traits of steps that were stored without them. A step of an unknown type is a leaf. */
+export function describeSteps(
+  steps: readonly StepPlace[],
+  find: (path: string, type: string) => StepTraits | undefined,
+): readonly DescribedStep[] {
+  return steps.map(([path, type, depth, mark = null, traits = find(path, type) ?? { shape: "leaf" }]) => [
+    path,
+    type,
+    depth,
+    mark,
+    traits,
+  ]);
+}
 
 /** An error as it is stored. Only the message of a `ServeError` is `shown` to every caller. */
 export interface StoredError {

@@ -4,10 +4,9 @@ import { ServeError } from "../core/error.ts";
 import { codelessHost, type CreateWalk } from "./attempts/walk.ts";
 import { toRowMismatch } from "./compare-steps.ts";
 import type { EventBody } from "./events.ts";
-import type { Execution, StepPlace, Transition } from "./execution.ts";
+import type { DescribedStep, Execution, Transition } from "./execution.ts";
 import { fromRow, type JournalRow } from "./runs/journal-row.ts";
 import type { Value } from "./walk/value.ts";
-import { waitTypes } from "./steps/parked-step.ts";
 import { StepTree } from "./steps/step-tree.ts";
 import { fromEntryKey, fromWakeKey, toEntryKey, toStableKey } from "./walk/journal-keys.ts";
 
@@ -77,7 +76,7 @@ export async function planFork(
  * its entry, so its journal reads as if every step had succeeded at once. So is the end of a wait, also if a resume skipped it.
  */
 export function toCopiedRows(
-  steps: readonly StepPlace[],
+  steps: readonly DescribedStep[],
   rows: Iterable<JournalRow>,
   stepIndex: number,
 ): readonly CopiedRow[] {
@@ -110,7 +109,7 @@ export function toCopiedRows(
   function addSkip(row: JournalRow): void {
     const { stepId = "" } = JSON.parse(row.body!) as { stepId?: string };
     const node = tree.find(stepId);
-    if (!node || !waitTypes.has(node.type)) return;
+    if (node?.traits.shape !== "wait") return;
     const run = runs.get(node.topIndex);
     if (run?.rows.has(`${stepId}?`) && !run.rows.has(`~${stepId}`)) run.rows.set(`~${stepId}`, row);
   }

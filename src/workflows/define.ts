@@ -289,7 +289,7 @@ export type InputSchemaCheck<Data, In> = [Data] extends [InputOf<In, Data>]
  * with the id of its step.
  */
 function idsOf(step: Step): string[] {
-  const nested = step.type === "andWorkflow" ? [] : (step.steps ?? []);
+  const nested = step.shape === "child" ? [] : (step.steps ?? []);
   return [step.id, ...nested.flatMap(idsOf)];
 }
 

@@ -1,6 +1,7 @@
 import { toJsonSchema, type JsonSchema, type Side } from "../core/json-schema.ts";
 import type { Schema } from "../core/schema.ts";
-import type { Step, StepType, WorkflowDefinition } from "../engine/definition.ts";
+import type { Step, WorkflowDefinition } from "../engine/definition.ts";
+import { toTraits, type StepTraits } from "../engine/step-traits.ts";
 
 export interface WorkflowSummary {
   id: string;
@@ -15,10 +16,10 @@ export interface WorkflowDetail extends WorkflowSummary {
   suspendSchema: JsonSchema | null;
   resumeSchema: JsonSchema | null;
 }
-export interface StepDetail {
+export interface StepDetail extends StepTraits {
   id: string;
   name: string;
-  type: StepType;
+  type: string;
   purpose: string;
   inputSchema?: JsonSchema | undefined;
   outputSchema?: JsonSchema | undefined;
@@ -39,6 +40,7 @@ export function describeWorkflow(workflow: WorkflowDefinition, warn: (message: s
       id,
       name,
       type,
+      ...toTraits(step),
       purpose,
       inputSchema: toSchema(step.inputSchema, "input", `${id}.inputSchema`),
       outputSchema: toSchema(step.outputSchema, "output", `${id}.outputSchema`),

@@ -1,4 +1,5 @@
-import { loopTypes, type Step, type WorkflowDefinition } from "../engine/definition.ts";
+import type { Step, WorkflowDefinition } from "../engine/definition.ts";
+import { hasOwnPaths } from "../engine/step-traits.ts";
 
 /** A step, and the workflow or sub-workflow that it is part of. */
 export interface FoundStep {
@@ -26,8 +27,7 @@ function find(
 /** Finds a step among these and those inside them, but not inside sub-workflows and loops: their paths are longer. */
 function findBeside(steps: readonly Step[], id: string): Step | undefined {
   for (const step of steps) {
-    const isClosed = step.workflow !== undefined || loopTypes.has(step.type);
-    const found = step.id === id ? step : isClosed ? undefined : findBeside(step.steps ?? [], id);
+    const found = step.id === id ? step : hasOwnPaths(step) ? undefined : findBeside(step.steps ?? [], id);
     if (found) return found;
   }
   return undefined;

@@ -6,6 +6,7 @@ import type { ExecutionState, ParkedBranch, Transition } from "../engine/executi
 import { readSteps } from "../engine/steps/read-steps.ts";
 import { isForPerson } from "../engine/walk/pending.ts";
 import { findStep } from "./find-step.ts";
+import { toDescribed } from "./steps/former-steps.ts";
 
 /** A branch that waits, as far as a resume needs to know it. */
 export type WaitingBranch = Pick<ParkedBranch, "stepId" | "key" | "kind" | "due" | "isSkippable"> & {
@@ -41,7 +42,7 @@ export async function findHidden(
   stepId: string,
 ): Promise<WaitingBranch | undefined> {
   if (last?.to !== "suspended" || last.pendingCount === undefined) return undefined;
-  const [step] = await readSteps(engine, execution, { path: stepId, status: "suspended" });
+  const [step] = await readSteps(engine, toDescribed(execution), { path: stepId, status: "suspended" });
   const parked = step?.suspension;
   if (!parked) return undefined;
   const { kind, wakeKey: key, dueAt, event } = parked;

@@ -10,6 +10,7 @@ import type { HistoryRow } from "../engine/history.ts";
 import type { ForkOptions, StepCaller } from "../engine/runtime.ts";
 import type { JournalRow } from "../engine/runs/journal-row.ts";
 import { toOrigin, toOwnId } from "./children.ts";
+import { toDescribed } from "./steps/former-steps.ts";
 import {
   checkCode,
   checkInput,
@@ -55,7 +56,7 @@ export async function fork(
   const checked = input === undefined ? original.input : await checkInput(inputSchema, input);
   const history = input === undefined ? await readHistory(engine, original) : noHistory;
   const stepIndex = input === undefined ? toStepIndex(runnable, state, history, fromStep) : 0;
-  const rows = toCopiedRows(original.steps, history.rows, stepIndex);
+  const rows = toCopiedRows(toDescribed(original).steps, history.rows, stepIndex);
   const { id: from, context, conversationId, userId, user } = original;
   const execution = toExecution(engine, runnable, {
     id: executionId,

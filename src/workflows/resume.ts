@@ -12,6 +12,7 @@ import { isForPerson } from "../engine/walk/pending.ts";
 import { checkCode, toText, type Runnable } from "./executions.ts";
 import { findStep } from "./find-step.ts";
 import { findBranch, findHidden, type WaitingBranch } from "./parked-branch.ts";
+import { toDescribed } from "./steps/former-steps.ts";
 
 interface AskedResume {
   readonly resumeData?: unknown;
@@ -62,7 +63,7 @@ export async function checkResume(
 async function notSuspended(engine: Engine, { execution, status }: ExecutionState): Promise<ServeError> {
   const { id } = execution;
   if (status !== "running") return notFound(`Execution ${id} is not suspended`);
-  const steps = await readSteps(engine, execution, { status: "suspended" });
+  const steps = await readSteps(engine, toDescribed(execution), { status: "suspended" });
   const waiting = steps.filter(({ suspension }) => suspension?.kind === "person").map(({ node }) => node.path);
   if (waiting.length === 0) return notFound(`Execution ${id} is running: no step waits for an answer`);
   const more = waiting.length > mostNamed ? ` and ${waiting.length - mostNamed} more` : "";

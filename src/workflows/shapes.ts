@@ -1,7 +1,7 @@
 import * as v from "valibot";
 import type { ExecutionChange } from "../engine/backend.ts";
-import { stepTypes } from "../engine/definition.ts";
 import { executionStatuses, type ExecutionStatus } from "../engine/execution.ts";
+import { stepShapes } from "../engine/step-traits.ts";
 import { suspensionKinds } from "../engine/suspension.ts";
 import { stepStatuses } from "../engine/steps/step-record.ts";
 import type { StepDetail, WorkflowDetail, WorkflowSummary } from "./describe.ts";
@@ -13,11 +13,16 @@ const Count = v.pipe(v.number(), v.integer(), v.minValue(0));
 const AnyObject = v.record(v.string(), v.unknown());
 const Status: v.GenericSchema<ExecutionStatus> = v.picklist(executionStatuses);
 
+const Flag = v.optional(v.literal(true));
 const StepShape: v.GenericSchema<StepDetail> = v.pipe(
   v.object({
     id: v.string(),
     name: v.string(),
-    type: v.picklist(stepTypes),
+    type: v.string(),
+    shape: v.picklist(stepShapes),
+    tolerates: Flag,
+    passesOn: Flag,
+    items: v.optional(v.picklist(["list", "iteration"])),
     purpose: v.string(),
     inputSchema: v.optional(AnyObject),
     outputSchema: v.optional(AnyObject),
@@ -207,7 +212,7 @@ export const EventShape: v.GenericSchema<{ type: string; executionId: string; ti
       seq: v.optional(Count),
       from: v.optional(v.string()),
       stepIndex: v.optional(Count),
-      stepType: v.optional(v.picklist(stepTypes)),
+      stepType: v.optional(v.string()),
       attempt: v.optional(Count),
       status: v.optional(v.picklist(["success", "skipped", ...executionStatuses])),
       suspension: v.optional(EventSuspension),

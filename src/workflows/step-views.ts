@@ -11,6 +11,7 @@ import type { IterationCount, StepStatus } from "../engine/steps/step-record.ts"
 import { inputRow, sizeOf, toText, type ReadRow, type Value } from "../engine/walk/value.ts";
 import { mostKeptSteps, type KeptSteps } from "./kept-steps.ts";
 import { toError, type ShowErrors } from "./results.ts";
+import { toDescribed } from "./steps/former-steps.ts";
 
 /** A step of an execution that has begun, or an iteration of a loop. */
 export interface StepView {
@@ -114,7 +115,7 @@ async function readRecords(
   const known = key === undefined ? undefined : kept?.find(key, steps, after, limit);
   if (known) return known;
   const most = key === undefined ? limit : mostKeptSteps;
-  const found = await readSteps(engine, marked, { ...filter, limit: most, isFolded: true, delayOf });
+  const found = await readSteps(engine, toDescribed(marked), { ...filter, limit: most, isFolded: true, delayOf });
   if (key === undefined) return found;
   const records = found.slice(0, most); // further ones may have gaps
   kept?.add(key, { records, after, isLast: records.length === found.length, steps });
@@ -231,8 +232,8 @@ function addMarks(execution: Execution, steps: readonly StepPlace[] | undefined)
   const marked = new Set(steps?.filter(([, , , mark]) => mark).map(([path]) => path));
   if (marked.size === 0) return execution;
   const all = execution.steps.map((place): StepPlace => {
-    const [path, type, depth] = place;
-    return marked.has(path) ? [path, type, depth, "redacted"] : place;
+    const [path, type, depth, , traits] = place;
+    return marked.has(path) ? [path, type, depth, "redacted", traits] : place;
   });
   return { ...execution, steps: all };
 }

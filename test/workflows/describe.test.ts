@@ -1,4 +1,4 @@
-import { type } from "arktype";
+import { type as arktype } from "arktype";
 import * as v from "valibot";
 import { describe, expect, it } from "vitest";
 import { z } from "zod";
@@ -7,6 +7,7 @@ import type { WorkflowDefinition } from "../../src/engine/definition.ts";
 import type { Agent } from "../../src/engine/reference.ts";
 import { describeWorkflow } from "../../src/workflows/describe.ts";
 import { describeInProcess } from "../harness/server.ts";
+import { traitsOf } from "./traits.ts";
 
 const execute = () => 1;
 const agent: Agent = { type: "agent", id: "helper" };
@@ -48,7 +49,7 @@ const everything = defineWorkflow({
 
 const bare = defineWorkflow({ id: "bare" });
 const number = { type: "object", properties: { n: { type: "number" } }, required: ["n"] };
-const plain = (id: string, stepType: string) => ({ id, name: id, type: stepType, purpose: "" });
+const plain = (id: string, type: string) => ({ id, name: id, type, ...traitsOf[type], purpose: "" });
 
 describeInProcess("GET /workflows", { workflows: [everything, bare] }, (server) => {
   it("lists the workflow summary of the spec: id, name, purpose, stepsCount, status", async () => {
@@ -80,6 +81,7 @@ describeInProcess("GET /workflows", { workflows: [everything, bare] }, (server) 
           id: "then",
           name: "First",
           type: "andThen",
+          shape: "leaf",
           purpose: "Begins",
           inputSchema: number,
           outputSchema: number,
@@ -135,7 +137,7 @@ describe("JSON Schemas", () => {
       z.object({ name: z.string(), age: z.int().min(0).max(150).optional() }),
       { ...age, properties: { ...age.properties, age: { type: "integer", minimum: 0, maximum: 150 } } },
     ],
-    ["of arktype", type({ name: "string", "age?": "number.integer >= 0" }), age],
+    ["of arktype", arktype({ name: "string", "age?": "number.integer >= 0" }), age],
     [
       "by the input side of a schema that transforms",
       v.object({ n: v.pipe(v.string(), v.transform(Number)), m: v.optional(v.number(), 1) }),
@@ -166,7 +168,7 @@ describe("JSON Schemas", () => {
   it.each([
     ["valibot", v.object({ at: v.date(), n: v.number() })],
     ["zod", z.object({ at: z.date(), n: z.number() })],
-    ["arktype", type({ at: "Date", n: "number" })],
+    ["arktype", arktype({ at: "Date", n: "number" })],
   ])("shows {} for a schema part that %s cannot convert, with one warning", (_, input) => {
     const { inputSchema, warnings } = show(defineWorkflow({ id: "w", input }));
     expect(inputSchema).toMatchObject({ properties: { at: {}, n: { type: "number" } } });

@@ -27,6 +27,7 @@ export function createTurnProgram({ agent, run, ...options }: TurnProgramOptions
     recovery: "resume",
     steps: [
       {
+        shape: "leaf",
         type: "andAgent",
         id: stepId,
         name: stepId,

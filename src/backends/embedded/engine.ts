@@ -21,7 +21,13 @@ import type {
   Resume,
   Retry,
 } from "../../engine/backend.ts";
-import type { Execution, ExecutionState, Position, Transition } from "../../engine/execution.ts";
+import {
+  describeSteps,
+  type Execution,
+  type ExecutionState,
+  type Position,
+  type Transition,
+} from "../../engine/execution.ts";
 import type { StoredEvent, LiveEvent } from "../../engine/events.ts";
 import { EmbeddedConversations } from "./conversations.ts";
 import { EmbeddedSchedules } from "./schedules.ts";
@@ -277,8 +283,11 @@ export class EmbeddedEngine implements Engine {
 
   /** The place of an execution that has no run. */
   async #lastPosition(id: string): Promise<Position | undefined> {
-    const state = this.#store.state(id);
-    return state && findPosition(await readSteps(this, state.execution, {}));
+    const execution = this.#store.state(id)?.execution;
+    if (!execution) return undefined;
+    const code = new Map(this.#waiting.programOf(execution.workflowId)?.steps.map((step) => [step[0], step[4]]));
+    const steps = describeSteps(execution.steps, (path) => code.get(path));
+    return findPosition(await readSteps(this, { ...execution, steps }, {}));
   }
 
   async begin(

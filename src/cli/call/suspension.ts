@@ -1,7 +1,6 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import type { JsonSchema } from "../../core/json-schema.ts";
 import { isObject, toObject } from "../../core/json.ts";
-import { loopTypes } from "../../engine/definition.ts";
 import type { Client } from "./client.ts";
 import type { Execution } from "./execution.ts";
 import { ConnectionError, RefusalError } from "./failure.ts";
@@ -64,8 +63,8 @@ function findSteps(steps: unknown, path: readonly string[], depth: number): Reco
   for (const step of steps.map(toObject)) {
     const isOwn = step["id"] === head;
     if (isOwn && rest.length === 0) return [step];
-    const isLoop = loopTypes.has(String(step["type"])); // a number follows its id
-    const isClosed = isLoop || step["type"] === "andWorkflow";
+    const isLoop = step["shape"] === "loop"; // a number follows its id
+    const isClosed = isLoop || step["shape"] === "child";
     const inside = !isClosed ? path : isOwn ? rest.slice(isLoop ? 1 : 0) : undefined;
     const found = inside && findSteps(step["steps"], inside, depth + 1);
     if (found) return isClosed ? [step, ...found] : found;

@@ -4,7 +4,8 @@ import type { JsonSchema } from "./parts/schema.ts";
 
 interface StepDefinition {
   readonly id: string;
-  readonly type: string;
+  /** The order in which it runs what is inside it. */
+  readonly shape: string;
   readonly resumeSchema?: JsonSchema;
   readonly steps?: readonly StepDefinition[];
 }
@@ -43,20 +44,17 @@ export function findResumeSchema(workflow: WorkflowDefinition, stepPath: string)
   return own ?? workflow.resumeSchema ?? undefined;
 }
 
-/** The steps whose paths have the number of an iteration: `each/3/pay`. */
-const loopTypes = new Set(["andForEach", "andDoWhile", "andDoUntil"]);
-
 /** Finds the steps of a path, the outermost first: sub-workflows and loops, then the step itself. */
 function findSteps(steps: readonly StepDefinition[], [head = "", ...rest]: readonly string[]): StepDefinition[] {
   const step = findBeside(steps, head);
   if (!step || rest.length === 0) return step ? [step] : [];
-  return [step, ...findSteps(step.steps ?? [], loopTypes.has(step.type) ? rest.slice(1) : rest)];
+  return [step, ...findSteps(step.steps ?? [], step.shape === "loop" ? rest.slice(1) : rest)];
 }
 
 /** Finds a step among these and those inside them, but not inside sub-workflows and loops: their paths are longer. */
 function findBeside(steps: readonly StepDefinition[], id: string): StepDefinition | undefined {
   for (const step of steps) {
-    const isClosed = step.type === "andWorkflow" || loopTypes.has(step.type);
+    const isClosed = step.shape === "child" || step.shape === "loop";
     const found = step.id === id ? step : isClosed ? undefined : findBeside(step.steps ?? [], id);
     if (found) return found;
   }

@@ -10,7 +10,7 @@ import { findCode, toCodeTable, type CodeTable } from "../code-table.ts";
 import { listSteps } from "../compare-steps.ts";
 import { createConcurrency } from "../concurrency.ts";
 import type { StepLimits, WorkflowDefinition } from "../definition.ts";
-import type { EventFilter, Execution, ParkedBranch, Position, StoredError } from "../execution.ts";
+import type { DescribedStep, EventFilter, Execution, ParkedBranch, Position, StoredError } from "../execution.ts";
 import type { FailedStep } from "../execution-log.ts";
 import type { AttemptPlan, AttemptResult, Decision, JournalInput } from "../walk/decision.ts";
 import { Interpreter } from "../walk/interpreter.ts";
@@ -43,12 +43,18 @@ export function createProgram(options: ProgramOptions): Program {
   const { steps, recovery } = options.workflow;
   const concurrency = createConcurrency(options.workflow, options.logger);
   const codes = toCodeTable(options.workflow);
+  const code = { codes, steps: listSteps(steps) };
   return {
-    steps: listSteps(steps),
+    steps: code.steps,
     recovery,
     concurrency,
-    createWalk: (execution, host) => new LiveWalk(options, codes, execution, host),
+    createWalk: (execution, host) => new LiveWalk(options, code, execution, host),
   };
+}
+
+interface Code {
+  readonly codes: CodeTable;
+  readonly steps: readonly DescribedStep[];
 }
 
 /** The interpreter with effects around it: attempts that run code, spans, and the version of the config that they need. */
@@ -64,13 +70,13 @@ class LiveWalk implements Walk {
   readonly #letGo: () => void;
   readonly #counts: WorkflowCounts["attempts"] | undefined;
 
-  constructor(options: ProgramOptions, codes: CodeTable, execution: Execution, host: WalkHost) {
+  constructor(options: ProgramOptions, { codes, steps }: Code, execution: Execution, host: WalkHost) {
     const { readRow, publishLive, clock, slot, openRecords } = host;
     const { workflow, logger, tracer, metrics, ask, createRuntime, stepTimeoutMs, stepValueBytes, onFailure, hold } =
       options;
     const { loopItems, loopConcurrency, inlineSleepMs } = options;
     const interpreter = new Interpreter(workflow, codes, execution);
-    const spans = new WalkSpans(tracer, execution);
+    const spans = new WalkSpans(tracer, execution, steps);
     const output: AttemptHost["output"] = ({ plan, outputs }, stepId) => interpreter.output(plan.path, stepId, outputs);
     this.#interpreter = interpreter;
     this.#codes = codes;

@@ -1,15 +1,17 @@
 import { createHash } from "node:crypto";
 import { toErrorMessage } from "../../core/error.ts";
 import type { Span, SpanIds, Tracer } from "../../core/trace.ts";
-import type { Execution, Transition } from "../execution.ts";
+import type { DescribedStep, Execution, Transition } from "../execution.ts";
 import type { EventBody } from "../events.ts";
-import { isSequence, StepTree } from "../steps/step-tree.ts";
+import { StepTree } from "../steps/step-tree.ts";
+import { hasOwnPaths } from "../step-traits.ts";
 import { fromEntryKey, prefixOf } from "../walk/journal-keys.ts";
 
 /** The spans of one walk: the execution, and each step that runs, under the step that contains it. A replay opens none. */
 export class WalkSpans {
   readonly #tracer: Tracer;
   readonly #execution: Execution;
+  readonly #definition: readonly DescribedStep[];
   #root: Span | undefined;
   /** The open spans of steps, by path. A step is behind the one that contains it. */
   #steps: Map<string, OpenSpan> | undefined;
@@ -18,9 +20,10 @@ export class WalkSpans {
   #status: Transition["to"] = "running";
   #failure: unknown;
 
-  constructor(tracer: Tracer, execution: Execution) {
+  constructor(tracer: Tracer, execution: Execution, definition: readonly DescribedStep[]) {
     this.#tracer = tracer;
     this.#execution = execution;
+    this.#definition = definition;
   }
 
   /** The span of the step that an attempt is about to run, opened if need be. */
@@ -32,7 +35,7 @@ export class WalkSpans {
   }
 
   #start(path: string): Span | undefined {
-    this.#tree ??= new StepTree(this.#execution.steps);
+    this.#tree ??= new StepTree(this.#definition);
     const found = this.#tree.parse(path);
     if (!found) return this.#openRoot(); // the check of a workflow's result is not a step
     const { node, iteration, loop } = found;
@@ -40,9 +43,9 @@ export class WalkSpans {
     const prefix = prefixOf(path);
     const outer = !node.parent
       ? undefined
-      : !isSequence(node.parent)
+      : !hasOwnPaths(node.parent.traits)
         ? prefix + node.parent.stepId
-        : node.parent.type === "andWorkflow"
+        : node.parent.traits.shape === "child"
           ? prefix.slice(0, -1)
           : loop;
     const parent = outer === undefined ? this.#openRoot() : this.#find(outer);

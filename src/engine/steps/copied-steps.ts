@@ -1,8 +1,6 @@
-import { loopTypes } from "../definition.ts";
 import { fromRow, type JournalRow } from "../runs/journal-row.ts";
 import type { LoopStart } from "../walk/decision.ts";
 import { stableKeyOf } from "../walk/journal-keys.ts";
-import { waitTypes } from "./parked-step.ts";
 import type { StepNode } from "./step-tree.ts";
 
 /** The places that copied steps are reported to, as if their events were read. */
@@ -41,7 +39,7 @@ export function copySteps(steps: readonly StepNode[], rows: readonly JournalRow[
    * if it has all results that rows tell of.
    */
   function walk(node: StepNode, prefix: string, until: number, hasLost = false): boolean {
-    const { type, children } = node;
+    const { traits, children } = node;
     const path = prefix + node.stepId;
     now = toStart(node, prefix, until) ?? now;
     target.begin(path, now);
@@ -49,25 +47,23 @@ export function copySteps(steps: readonly StepNode[], rows: readonly JournalRow[
       if (!hasLost) target.complete(path, now, status);
       return !hasLost;
     };
-    if (waitTypes.has(type)) return Boolean(take(`${path}?`, until) && take(`~${path}`, until)) && complete();
-    if (loopTypes.has(type)) return walkLoop(node, path, until) && complete();
-    switch (type) {
-      case "andWhen": {
+    switch (traits.shape) {
+      case "wait":
+        return Boolean(take(`${path}?`, until) && take(`~${path}`, until)) && complete();
+      case "loop":
+        return walkLoop(node, path, until) && complete();
+      case "sequence":
+        return walkAll(children, prefix, until) && complete();
+      case "choice": {
+        if (!traits.passesOn) return walkChoice(node, prefix, until) && complete();
         const condition = take(`${path}?`, until);
         if (condition?.kind !== "value") return false;
         if (condition.body !== "true") return complete("skipped");
         return walkAll(children, prefix, until) && complete();
       }
-      case "andBranch": {
-        const conditions = children.map((_, index) => find(`${path}?${index}`, until));
-        for (const row of toOrdered(conditions)) take(stableKeyOf(row.key), until);
-        if (conditions.some((row) => row?.kind !== "value")) return false;
-        const chosen = children.filter((_, index) => conditions[index]?.body === "true");
-        return walkBranches(chosen, prefix, until) && complete();
-      }
-      case "andAll":
+      case "all":
         return walkBranches(children, prefix, until) && complete();
-      case "andRace": {
+      case "race": {
         const ends = children.map((child) => toEnd(child, prefix, until) ?? Infinity);
         const won = toEnd(node, prefix, until) ?? Infinity;
         const winner = children[ends.indexOf(won)];
@@ -75,21 +71,30 @@ export function copySteps(steps: readonly StepNode[], rows: readonly JournalRow[
           walk(child, prefix, Math.min(won, until), child !== winner);
         return won !== Infinity && complete();
       }
-      case "andWorkflow": {
+      case "child": {
         if (take(`${path}<`, until)?.kind === "error" || !walkAll(children, `${path}/`, until)) return false;
         for (const entry of [`${path}/>`, `${path}>`]) if (take(entry, until)?.kind === "error") return false;
         return complete();
       }
-      default: {
+      case "leaf": {
         const row = take(path, until);
-        return row !== undefined && (row.kind === "value" || type === "andTap") && complete();
+        return row !== undefined && (row.kind === "value" || traits.tolerates === true) && complete();
       }
     }
   }
 
+  /** Reports the branches whose condition holds. Returns whether all of them have completed. */
+  function walkChoice({ children, stepId }: StepNode, prefix: string, until: number): boolean {
+    const conditions = children.map((_, index) => find(`${prefix}${stepId}?${index}`, until));
+    for (const row of toOrdered(conditions)) take(stableKeyOf(row.key), until);
+    if (conditions.some((row) => row?.kind !== "value")) return false;
+    const chosen = children.filter((_, index) => conditions[index]?.body === "true");
+    return walkBranches(chosen, prefix, until);
+  }
+
   /** Reports the iterations of a loop. Returns whether it has completed. */
-  function walkLoop({ type, children }: StepNode, path: string, until: number): boolean {
-    if (type !== "andForEach") {
+  function walkLoop({ traits, children }: StepNode, path: string, until: number): boolean {
+    if (traits.items !== "list") {
       for (let index = 0; ; index++) {
         if (!walkAll(children, `${path}/${index}/`, until)) return false;
         const condition = take(`${path}/${index}?`, until);
@@ -122,10 +127,15 @@ export function copySteps(steps: readonly StepNode[], rows: readonly JournalRow[
   }
 
   /** The prefixes of the steps inside a step: several for a loop. */
-  function* prefixesOf({ type }: StepNode, path: string, prefix: string, until: number): Generator<string> {
-    if (type === "andWorkflow") yield `${path}/`;
-    else if (!loopTypes.has(type)) yield prefix;
-    else if (type === "andForEach") {
+  function* prefixesOf(
+    { traits: { shape, items } }: StepNode,
+    path: string,
+    prefix: string,
+    until: number,
+  ): Generator<string> {
+    if (shape === "child") yield `${path}/`;
+    else if (shape !== "loop") yield prefix;
+    else if (items === "list") {
       const row = find(`${path}?`, until);
       const count = (row && toLoop(row)?.count) ?? 0;
       for (let index = 0; index < count; index++) yield `${path}/${index}/`;
@@ -143,7 +153,7 @@ export function copySteps(steps: readonly StepNode[], rows: readonly JournalRow[
     let first = Infinity;
     for (const suffix of ["", "?", "?0", "<"]) first = Math.min(first, find(path + suffix, until)?.at ?? Infinity);
     // The row that begins a loop is older than those of its items.
-    if (first === Infinity || !loopTypes.has(node.type))
+    if (first === Infinity || node.traits.shape !== "loop")
       for (const inside of prefixesOf(node, path, prefix, until))
         for (const child of node.children) first = Math.min(first, toStart(child, inside, until) ?? Infinity);
     return first === Infinity ? undefined : first;
@@ -151,53 +161,53 @@ export function copySteps(steps: readonly StepNode[], rows: readonly JournalRow[
 
   /** The row with which a step completes; 0 if it needs none, undefined if it does not complete. */
   function toEnd(node: StepNode, prefix: string, until: number): number | undefined {
-    const { type, children } = node;
+    const { traits, children } = node;
     const path = prefix + node.stepId;
     const row = (suffix: string): JournalRow | undefined => find(path + suffix, until);
     const endsOf = (nodes: readonly StepNode[], inside = prefix): (number | undefined)[] =>
       nodes.map((one) => toEnd(one, inside, until));
-    if (waitTypes.has(type)) return find(`~${path}`, until)?.id;
-    switch (type) {
-      case "andWhen": {
-        const condition = row("?");
-        return condition?.kind === "value"
-          ? last(endsOf(condition.body === "true" ? children : []), condition)
-          : undefined;
-      }
-      case "andBranch": {
+    switch (traits.shape) {
+      case "wait":
+        return find(`~${path}`, until)?.id;
+      case "sequence":
+        return last(endsOf(children));
+      case "choice": {
+        if (traits.passesOn) {
+          const condition = row("?");
+          if (condition?.kind !== "value") return undefined;
+          return last(endsOf(condition.body === "true" ? children : []), condition);
+        }
         const conditions = children.map((_, index) => row(`?${index}`));
         if (conditions.some((one) => one?.kind !== "value")) return undefined;
         return last(endsOf(children.filter((_, index) => conditions[index]?.body === "true")), ...conditions);
       }
-      case "andAll":
+      case "all":
         return last(endsOf(children));
-      case "andRace": {
+      case "race": {
         // Nothing is copied that came after its end. Rows do not tell that a `map` was still running, but later rows do.
         const ends = endsOf(children);
         const lastRow = children.reduce((most, child) => greater(most, toLastRow(child, prefix, until)), 0);
         return ends.includes(lastRow) ? lastRow : least(ends);
       }
-      case "andWorkflow":
+      case "child":
         return last(endsOf(children, `${path}/`), row("<"), row("/>"), row(">"));
-      case "andForEach": {
+      case "loop": {
+        const insides = [...prefixesOf(node, path, prefix, until)];
+        if (traits.items !== "list") {
+          const condition = find(`${insides.at(-1)!.slice(0, -1)}?`, until);
+          return condition?.kind === "value" ? condition.id : undefined;
+        }
         const begin = row("?");
         const loop = begin && toLoop(begin);
         if (!loop) return undefined;
-        const insides = [...prefixesOf(node, path, prefix, until)];
         return last(
           insides.map((inside) => toItemEnd(loop, children, inside, until)),
           begin,
         );
       }
-      case "andDoWhile":
-      case "andDoUntil": {
-        const insides = [...prefixesOf(node, path, prefix, until)];
-        const condition = find(`${insides.at(-1)!.slice(0, -1)}?`, until);
-        return condition?.kind === "value" ? condition.id : undefined;
-      }
-      default: {
+      case "leaf": {
         const result = row("");
-        return result && (result.kind === "value" || type === "andTap") ? result.id : undefined;
+        return result && (result.kind === "value" || traits.tolerates) ? result.id : undefined;
       }
     }
   }
@@ -211,7 +221,7 @@ export function copySteps(steps: readonly StepNode[], rows: readonly JournalRow[
     let found = [...own, `~${path}`].reduce((most, entry) => greater(most, find(entry, until)?.id), 0);
     for (const inside of prefixesOf(node, path, prefix, until)) {
       for (const child of node.children) found = greater(found, toLastRow(child, inside, until));
-      if (loopTypes.has(node.type))
+      if (node.traits.shape === "loop")
         for (const suffix of ["<", "?"]) found = greater(found, find(inside.slice(0, -1) + suffix, until)?.id);
     }
     return found;
@@ -241,18 +251,18 @@ export function copySteps(steps: readonly StepNode[], rows: readonly JournalRow[
 
   /** The row with which a step fails for good, or one inside it that it needs; undefined if it does not fail. */
   function toFailure(node: StepNode, prefix: string, until: number): number | undefined {
-    const { type, children } = node;
-    if (type === "andTap") return undefined;
+    const { traits, children } = node;
+    if (traits.tolerates) return undefined;
     const path = prefix + node.stepId;
     const own = ["", "?", ...children.map((_, index) => `?${index}`), "<", "/>", ">"];
     const failed = own.map((suffix) => toFinal(find(path + suffix, until)));
-    const begin = type === "andForEach" ? find(`${path}?`, until) : undefined;
+    const begin = traits.items === "list" ? find(`${path}?`, until) : undefined;
     if (begin && toLoop(begin)?.onError === "collect") return least(failed);
     for (const inside of prefixesOf(node, path, prefix, until)) {
       const inner = children.map((child) => toFailure(child, inside, until));
-      if (type !== "andRace") failed.push(...inner);
+      if (traits.shape !== "race") failed.push(...inner);
       else if (!inner.includes(undefined)) failed.push(inner.reduce<number>(greater, 0));
-      if (loopTypes.has(type))
+      if (traits.shape === "loop")
         for (const suffix of ["<", "?"]) failed.push(toFinal(find(inside.slice(0, -1) + suffix, until)));
     }
     return least(failed);

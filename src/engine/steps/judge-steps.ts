@@ -42,12 +42,12 @@ function toOpenStatus(run: StepRun, inner: readonly Verdict[], isPaused: boolean
 export function findFailure(run: StepRun, isCut: boolean): Failure | undefined {
   const { end, failure, inner, node, loop } = run;
   if (end) return end.status === "error" ? { row: 0, at: end.at, message: "" } : undefined;
-  if (node.type === "andTap") return undefined; // its failure is tolerated
+  if (node.traits.tolerates) return undefined; // its failure is tolerated
   if (failure) return isFinal(run, isCut) ? failure : undefined;
   if (inner.length === 0 || loop?.start?.onError === "collect") return undefined;
   const all = inner.map((one) => findFailure(one, isCut));
   const failed = all.filter((one) => one !== undefined);
-  if (node.type === "andRace") return failed.length === all.length ? failed.reduce(later) : undefined;
+  if (node.traits.shape === "race") return failed.length === all.length ? failed.reduce(later) : undefined;
   return failed.length > 0 ? failed.reduce(earlier) : undefined;
 }
 
@@ -64,6 +64,6 @@ function isFinal({ failure, node }: StepRun, isCut: boolean): boolean {
   if (failure?.isFinal !== undefined) return failure.isFinal;
   if (failure?.endsExecution) return true;
   if (!isCut) return false;
-  for (let { parent } = node; parent; { parent } = parent) if (parent.type === "andRace") return true;
+  for (let { parent } = node; parent; { parent } = parent) if (parent.traits.shape === "race") return true;
   return false;
 }

@@ -2,6 +2,7 @@ import { toIso } from "../../core/iso-time.ts";
 import type { JsonText } from "../../core/json.ts";
 import type { Due } from "../execution.ts";
 import type { JournalRow } from "../runs/journal-row.ts";
+import type { StepTraits } from "../step-traits.ts";
 import { fromEntryKey, stableKeyOf, toStableKey, toWakeKey } from "../walk/journal-keys.ts";
 import { toValue, type Value } from "../walk/value.ts";
 
@@ -21,9 +22,6 @@ export interface ParkedStep {
   readonly key?: string | undefined;
 }
 
-/** The types of steps that wait for a time or an event. */
-export const waitTypes: ReadonlySet<string> = new Set(["andSleep", "andSleepUntil", "andWaitFor"]);
-
 /** The wait of a step that called `suspend`, from its row. `count` is the number of its waits. */
 export function toSuspendedStep({ id, key, body, at }: JournalRow, count: number): ParkedStep {
   const { reason, data, due } = JSON.parse(body!) as { reason: string; data?: JsonText; due?: Due };
@@ -32,13 +30,12 @@ export function toSuspendedStep({ id, key, body, at }: JournalRow, count: number
 }
 
 /** The wait for a time or an event, from the entry that was recorded before it. `at` is the time at which it begins. */
-export function toWaitingStep(type: string, { key: entry, body }: JournalRow, at: number): ParkedStep {
+export function toWaitingStep({ passesOn }: StepTraits, { key: entry, body }: JournalRow, at: number): ParkedStep {
   const { ms, date, event = "", key } = JSON.parse(body!) as RecordedWait; // short: its code is ours
   const { path, generation } = fromEntryKey(entry)!;
   const wakeKey = toWakeKey(toStableKey(path, "", generation), 1);
   const dueAt = ms !== undefined ? at + ms : date === undefined ? undefined : Date.parse(date);
-  if (type !== "andWaitFor")
-    return { at, wakeKey, kind: "timer", reason: `Sleeping until ${toIso(dueAt ?? at)}`, dueAt };
+  if (passesOn) return { at, wakeKey, kind: "timer", reason: `Sleeping until ${toIso(dueAt ?? at)}`, dueAt };
   return { at, wakeKey, kind: "event", reason: `Waiting for event ${event}`, dueAt, event, key: key || undefined };
 }
 

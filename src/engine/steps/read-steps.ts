@@ -1,7 +1,6 @@
 import { setImmediate as nextTurn } from "node:timers/promises";
 import type { Engine } from "../backend.ts";
-import type { Execution } from "../execution.ts";
-import { StepHistory, type HistoryOptions, type StepRecord } from "./step-history.ts";
+import { StepHistory, type DescribedExecution, type HistoryOptions, type StepRecord } from "./step-history.ts";
 
 /**
  * Returns the steps of an execution that have begun and are asked for, in the order of begin. Other work of the process runs
@@ -9,7 +8,7 @@ import { StepHistory, type HistoryOptions, type StepRecord } from "./step-histor
  */
 export async function readSteps(
   engine: Pick<Engine, "history">,
-  execution: Execution,
+  execution: DescribedExecution,
   options: HistoryOptions,
 ): Promise<readonly StepRecord[]> {
   const steps = new StepHistory(execution, options);

@@ -1,4 +1,3 @@
-import { loopTypes } from "../definition.ts";
 import type { Verdict } from "./judge-steps.ts";
 import { stepStatuses, type IterationCount, type StepRecord, type StepStatus } from "./step-record.ts";
 import type { StepRun } from "./step-run.ts";
@@ -61,7 +60,7 @@ export interface StepSelection {
 export function createFilter(tree: StepTree, selection: StepSelection): (record: StepRecord) => boolean {
   const { status, path, under, after = 0, isFolded = false } = selection;
   const place = under === undefined ? undefined : tree.parse(under);
-  const isLoop = place !== undefined && place.iteration === undefined && loopTypes.has(place.node.type);
+  const isLoop = place !== undefined && place.iteration === undefined && place.node.traits.shape === "loop";
   /** The loop whose iterations are shown. Those of loops inside it are not. */
   const loop = isLoop ? under : place?.loop;
   return ({ node, order, status: own }) => {

@@ -1,12 +1,12 @@
 import type { EventBody } from "../events.ts";
-import type { Execution, StoredError, Transition } from "../execution.ts";
+import type { DescribedStep, Execution, StoredError, Transition } from "../execution.ts";
 import type { HistoryRow } from "../history.ts";
 import { fromRow, type JournalRow } from "../runs/journal-row.ts";
 import { fromEntryKey, fromWakeKey, stableKeyOf } from "../walk/journal-keys.ts";
 import { inputRow, maxInlineBytes, toValue, type Value } from "../walk/value.ts";
 import { copySteps } from "./copied-steps.ts";
 import { judge, type Verdict } from "./judge-steps.ts";
-import { toSuspendedStep, toWaitingStep, waitTypes } from "./parked-step.ts";
+import { toSuspendedStep, toWaitingStep } from "./parked-step.ts";
 import type { DelayOf, StepSelection } from "./select-steps.ts";
 import type { StepRecord } from "./step-record.ts";
 import type { StepRun } from "./step-run.ts";
@@ -15,6 +15,10 @@ import { StepTree } from "./step-tree.ts";
 
 export type { StepRecord };
 
+/** An execution whose steps are described. */
+export interface DescribedExecution extends Execution {
+  readonly steps: readonly DescribedStep[];
+}
 export interface HistoryOptions extends StepSelection {
   /** @default no delays are known */
   readonly delayOf?: DelayOf | undefined;
@@ -41,7 +45,7 @@ export class StepHistory {
   #released: StepRun[] = [];
   #endedAt: number | undefined;
 
-  constructor(execution: Execution, options: HistoryOptions = {}) {
+  constructor(execution: DescribedExecution, options: HistoryOptions = {}) {
     this.#execution = execution;
     this.#tree = new StepTree(execution.steps);
     this.#runs = new StepRuns(this.#tree, options, { value: toValue(execution.input, inputRow) });
@@ -118,7 +122,7 @@ export class StepHistory {
     const value = toResult(row);
     run.results.set(isInside ? `/${suffix}` : suffix, value);
     if (kind === "loop") this.#runs.beginLoop(run, row);
-    else if (waitTypes.has(run.node.type)) this.#wait(run, row, at);
+    else if (run.node.traits.shape === "wait") this.#wait(run, row, at);
     else if (run.node.type === "iteration") this.#runs.endIteration(run, at);
     return run;
   }
@@ -136,7 +140,7 @@ export class StepHistory {
 
   #wait(run: StepRun, row: JournalRow, at: number): void {
     if (this.#suspendedBy === "command") run.heldWait = row;
-    else run.parked = toWaitingStep(run.node.type, row, this.#toTime(at));
+    else run.parked = toWaitingStep(run.node.traits, row, this.#toTime(at));
   }
 
   /** The time from which a wait counts. In a fork it is not before the fork, also if the clock was set back. */
@@ -150,7 +154,7 @@ export class StepHistory {
     this.#suspendedBy = undefined;
     run.readyAt = row.at;
     const input = fromRow(row);
-    if ("wake" in input && waitTypes.has(run.node.type)) run.results.set("", input.wake.value);
+    if ("wake" in input && run.node.traits.shape === "wait") run.results.set("", input.wake.value);
     return run;
   }
 

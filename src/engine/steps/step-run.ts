@@ -1,4 +1,3 @@
-import { loopTypes } from "../definition.ts";
 import type { StoredError } from "../execution.ts";
 import type { JournalRow } from "../runs/journal-row.ts";
 import type { Value } from "../walk/value.ts";
@@ -70,7 +69,7 @@ export class StepRun {
     this.input = input;
     this.outer = outer;
     this.readyAt = startAt;
-    if (loopTypes.has(node.type)) this.loop = new LoopRun();
+    if (node.traits.shape === "loop") this.loop = new LoopRun();
     if (outer?.loop) this.iteration = Number(node.stepId);
     outer?.inner.push(this);
   }
@@ -89,29 +88,25 @@ export class StepRun {
 
   #toOutput(status: "success" | "skipped"): SharedValue {
     const { node, inner, results, input, loop } = this;
-    if (loop) return loop.output;
-    switch (node.type) {
-      case "andTap":
-      case "andSleep":
-      case "andSleepUntil":
-        return input;
-      case "andWaitFor":
-        return { value: results.get("") ?? "null" };
-      case "andWhen":
-        return status === "skipped" ? input : (inner[0]?.sharedOutput ?? none);
-      case "andAll":
-        return joinShared(inner.map((one) => one.sharedOutput));
-      case "andBranch":
-        return joinShared(node.children.map(({ index }) => this.#find(index)?.sharedOutput ?? none));
-      case "andRace":
-        return inner.find(({ end }) => end?.status === "success" || end?.status === "skipped")?.sharedOutput ?? none;
-      case "andWorkflow":
-        return results.has(">") ? { value: results.get(">") } : this.#toResult();
-      case "item":
-      case "iteration":
+    const { shape, passesOn } = node.traits;
+    switch (shape) {
+      case "leaf":
+        return passesOn ? input : { value: results.get("") };
+      case "wait":
+        return passesOn ? input : { value: results.get("") ?? "null" };
+      case "sequence":
         return inner.at(-1)?.sharedOutput ?? none;
-      default:
-        return { value: results.get("") };
+      case "choice":
+        if (passesOn) return status === "skipped" ? input : (inner[0]?.sharedOutput ?? none);
+        return joinShared(node.children.map(({ index }) => this.#find(index)?.sharedOutput ?? none));
+      case "all":
+        return joinShared(inner.map((one) => one.sharedOutput));
+      case "race":
+        return inner.find(({ end }) => end?.status === "success" || end?.status === "skipped")?.sharedOutput ?? none;
+      case "child":
+        return results.has(">") ? { value: results.get(">") } : this.#toResult();
+      case "loop":
+        return loop?.output ?? none;
     }
   }
 
@@ -124,8 +119,8 @@ export class StepRun {
   toInnerInput({ before }: StepNode): SharedValue {
     if (before) return this.#find(before.index)?.sharedOutput ?? none;
     const { node, input, results } = this;
-    if (node.type === "andWorkflow") return this.#checkedInput;
-    return node.type === "item" && results.has("<") ? { value: results.get("<") } : input;
+    if (node.traits.shape === "child") return this.#checkedInput;
+    return this.isItem && results.has("<") ? { value: results.get("<") } : input;
   }
 
   /** The input of the first step of a sub-workflow. The check of a replaced value has seen the value itself. */
@@ -152,9 +147,17 @@ export class StepRun {
   get isInFlight(): boolean {
     const { node, inner, results, parked, failure } = this;
     if (parked || failure) return false;
-    if (node.type === "iteration") return this.isBodyComplete && !results.has("?");
-    if (node.type === "andBranch") return inner.length === 0 && results.size < node.children.length;
-    return codeTypes.has(node.type) && inner.length === 0 && results.size === 0;
+    if (this.iteration !== undefined && !this.isItem) return this.isBodyComplete && !results.has("?");
+    if (inner.length > 0) return false;
+    const { shape, passesOn, items } = node.traits;
+    if (shape === "choice") return results.size < (passesOn ? 1 : node.children.length);
+    // An item that has begun without a step is in its `map`.
+    return (shape === "leaf" || shape === "wait" || items === "list") && results.size === 0;
+  }
+
+  /** True for an item of a list. */
+  get isItem(): boolean {
+    return this.iteration !== undefined && this.node.traits.items === "list";
   }
 
   /** Whether the last step of an iteration has completed. */
@@ -163,17 +166,3 @@ export class StepRun {
     return last?.end !== undefined && last.node.index === this.node.children.at(-1)?.index;
   }
 }
-
-/** The types of steps that begin with their own code. An item that has begun without a step is in its `map`. */
-const codeTypes = new Set([
-  "andThen",
-  "andTap",
-  "andAgent",
-  "andWhen",
-  "andMap",
-  "andForEach",
-  "andSleep",
-  "andSleepUntil",
-  "andWaitFor",
-  "item",
-]);

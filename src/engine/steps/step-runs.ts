@@ -3,9 +3,10 @@ import { prefixOf } from "../walk/journal-keys.ts";
 import { findFailure, judge, type Verdict } from "./judge-steps.ts";
 import { none, type SharedValue } from "./shared-value.ts";
 import { createFilter, toRecord, type DelayOf, type StepSelection } from "./select-steps.ts";
+import { hasOwnPaths } from "../step-traits.ts";
 import type { StepRecord } from "./step-record.ts";
 import { StepRun } from "./step-run.ts";
-import { isSequence, toIterationNode, type StepNode, type StepTree } from "./step-tree.ts";
+import { toIterationNode, type StepNode, type StepTree } from "./step-tree.ts";
 
 interface RunsOptions extends StepSelection {
   readonly delayOf?: DelayOf | undefined;
@@ -70,7 +71,7 @@ export class StepRuns {
   #outerOf({ parent }: StepNode, path: string, at: number): StepRun | undefined {
     if (!parent) return undefined;
     const prefix = prefixOf(path);
-    return isSequence(parent) ? this.find(prefix.slice(0, -1), at) : this.#runs.get(prefix + parent.stepId);
+    return hasOwnPaths(parent.traits) ? this.find(prefix.slice(0, -1), at) : this.#runs.get(prefix + parent.stepId);
   }
 
   /** A step has completed. */
@@ -79,7 +80,7 @@ export class StepRuns {
     if (!run) return;
     run.complete(status, at);
     const { outer } = run;
-    if (outer?.node.type === "item" && outer.isBodyComplete) this.endIteration(outer, at);
+    if (outer?.isItem && outer.isBodyComplete) this.endIteration(outer, at);
   }
 
   /** The items of `andForEach` are known. */

@@ -1,5 +1,5 @@
-import { loopTypes } from "../definition.ts";
-import type { StepPlace } from "../execution.ts";
+import type { DescribedStep } from "../execution.ts";
+import { isSequential, type StepTraits } from "../step-traits.ts";
 
 /** A step of a definition, with its place among the others. It is made of stored data: the workflow may be gone. */
 export interface StepNode {
@@ -10,6 +10,7 @@ export interface StepNode {
   /** The id of the step itself: the last part of the path. */
   readonly stepId: string;
   readonly type: string;
+  readonly traits: StepTraits;
   /** The place in the definition. */
   readonly index: number;
   /** The index of the top-level step that it is in. */
@@ -41,10 +42,10 @@ export class StepTree {
   /** The last paths that were read: those of one row are read several times. */
   readonly #parsed = new Map<string, StepPath | undefined>();
 
-  constructor(steps: readonly StepPlace[]) {
+  constructor(steps: readonly DescribedStep[]) {
     this.#nodes = toNodes(steps);
     this.top = [...this.#nodes.values()].filter(({ parent }) => !parent);
-    this.#hasLoops = steps.some(([, type]) => loopTypes.has(type));
+    this.#hasLoops = steps.some(([, , , , { shape }]) => shape === "loop");
   }
 
   /** The step of a path; undefined for an iteration. */
@@ -72,7 +73,7 @@ export class StepTree {
       codePath += codePath === "" ? parts[index] : `/${parts[index]}`;
       const node = this.#nodes.get(codePath);
       if (index === parts.length - 1) return toStepPath(node, loop);
-      if (!node || !loopTypes.has(node.type)) continue;
+      if (node?.traits.shape !== "loop") continue;
       loop = parts.slice(0, index + 1).join("/");
       index++;
       if (!/^\d+$/.test(parts[index]!)) return undefined;
@@ -88,26 +89,24 @@ const toStepPath = (node: StepNode | undefined, loop?: string): StepPath | undef
 
 /** The node of one iteration of a loop. */
 export function toIterationNode(loop: StepNode, index: number): StepNode {
-  const type = loop.type === "andForEach" ? "item" : "iteration";
-  return { ...loop, path: `${loop.path}/${index}`, stepId: String(index), type, before: undefined };
+  const { items } = loop.traits;
+  const own = { type: items === "list" ? "item" : "iteration", traits: { shape: "sequence", items } as const };
+  return { ...loop, ...own, path: `${loop.path}/${index}`, stepId: String(index), before: undefined };
 }
 
-/** Whether the steps inside run one after the other, under paths that begin with that of the step itself. */
-export const isSequence = ({ type }: Pick<StepNode, "type">): boolean => type === "andWorkflow" || loopTypes.has(type);
-
 /** The steps of a definition, by path and in its order. */
-function toNodes(steps: readonly StepPlace[]): ReadonlyMap<string, StepNode> {
+function toNodes(steps: readonly DescribedStep[]): ReadonlyMap<string, StepNode> {
   const nodes = new Map<string, StepNode>();
   /** The last step at each depth. */
   const last: (StepNode & { readonly children: StepNode[] })[] = [];
   let topIndex = -1;
-  for (const [index, [path, type, depth, mark]] of steps.entries()) {
+  for (const [index, [path, type, depth, mark, traits]] of steps.entries()) {
     if (depth === 0) topIndex++;
     const parent = depth === 0 ? undefined : last[depth - 1];
-    const before = !parent ? last[0] : isSequence(parent) ? parent.children.at(-1) : undefined;
+    const before = !parent ? last[0] : isSequential(parent.traits) ? parent.children.at(-1) : undefined;
     const stepId = path.slice(path.lastIndexOf("/") + 1);
     const isRedacted = mark === "redacted";
-    const own = { path, codePath: path, stepId, type, index, topIndex, isRedacted };
+    const own = { path, codePath: path, stepId, type, traits, index, topIndex, isRedacted };
     const node = { ...own, parent, children: [], before };
     parent?.children.push(node);
     last[depth] = node;

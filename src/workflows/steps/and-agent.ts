@@ -43,6 +43,7 @@ export function andAgent<
   };
   return createStep({
     type: "andAgent",
+    shape: "leaf",
     options: { ...options, outputSchema },
     needs: { agent: "object" },
     codes: { "": { ...options, outputSchema: undefined, execute } },

@@ -23,6 +23,7 @@ export function andAll<
 >(options: BranchOptions<Steps>): TypedStep<Data, Input, Resume, Suspend, OutputsOf<Steps>> {
   return createStep({
     type: "andAll",
+    shape: "all",
     options,
     needs: { steps: "object" },
     *run(runner, data): Branch {

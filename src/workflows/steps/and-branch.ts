@@ -48,6 +48,7 @@ export function andBranch<
   ]);
   return createStep({
     type: "andBranch",
+    shape: "choice",
     options: { ...(options as StepOptions), steps: branches.map(({ step }) => step) },
     needs: {},
     codes: Object.fromEntries(conditions) as StepCodes,

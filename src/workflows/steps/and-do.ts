@@ -65,6 +65,8 @@ function createLoop(
   const steps = toInnerSteps(options, `${type} ${id}`);
   return createStep({
     type,
+    shape: "loop",
+    items: "iteration",
     options: { ...options, steps },
     needs: { condition: "function" },
     codes: {

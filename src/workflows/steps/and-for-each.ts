@@ -86,6 +86,8 @@ export function andForEach<
   const steps = toInnerSteps(options as Inner, `andForEach ${id}`);
   return createStep({
     type: "andForEach",
+    shape: "loop",
+    items: "list",
     options: { ...(options as ForEachRules<OnError>), steps },
     needs: {},
     codes: {

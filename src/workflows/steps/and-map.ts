@@ -48,6 +48,7 @@ export function andMap<
   for (const [name, field] of fields) checkField(field, `andMap ${id}: map.${name}`);
   return createStep({
     type: "andMap",
+    shape: "leaf",
     options,
     needs: { map: "object" },
     codes: {

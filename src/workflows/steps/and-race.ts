@@ -16,6 +16,7 @@ export function andRace<
   if (options.steps?.length === 0) throw new TypeError(`andRace ${options.id}: steps: expected at least one step`);
   return createStep({
     type: "andRace",
+    shape: "race",
     options,
     needs: { steps: "object" },
     *run(runner, data): Branch {

@@ -32,6 +32,8 @@ export function andSleep<Data = unknown, Input = unknown, Resume = unknown, Susp
   if (typeof duration !== "function") toMs(duration, what);
   return createStep({
     type: "andSleep",
+    shape: "wait",
+    passesOn: true,
     options,
     needs: {},
     codes: {
@@ -60,6 +62,8 @@ export function andSleepUntil<Data = unknown, Input = unknown, Resume = unknown,
   if (typeof date !== "function") toTime(date, what);
   return createStep({
     type: "andSleepUntil",
+    shape: "wait",
+    passesOn: true,
     options,
     needs: {},
     codes: {

@@ -23,6 +23,9 @@ export function andTap<
 ): TypedStep<InputOf<In, Data>, Input, Resume, Suspend, OwnType<Data>> {
   return createStep({
     type: "andTap",
+    shape: "leaf",
+    tolerates: true,
+    passesOn: true,
     options,
     needs: { execute: "function" },
     codes: { "": { ...options, execute: (context) => Promise.resolve(options.execute(context)).then(toNull) } },

@@ -44,6 +44,7 @@ export function andThen<
 ): TypedStep<InputOf<In, Data>, Input, Resume, Suspend, OutputOf<Out, Awaited<Returned>>> {
   return createStep({
     type: "andThen",
+    shape: "leaf",
     options,
     needs: { execute: "function" },
     codes: { "": { ...options, suspends: true, execute: (context) => options.execute(context) } },

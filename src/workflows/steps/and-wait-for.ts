@@ -56,6 +56,7 @@ export function andWaitFor<
   if (timeout !== undefined) toMs(timeout, `${what}: timeout`);
   return createStep({
     type: "andWaitFor",
+    shape: "wait",
     options: { ...options, timeout: undefined },
     needs: {},
     codes: {

@@ -17,6 +17,8 @@ export function andWhen<Data = unknown, Input = unknown, Resume = unknown, Suspe
   const { id, condition, step } = options;
   return createStep({
     type: "andWhen",
+    shape: "choice",
+    passesOn: true,
     options: { ...options, steps: [step] },
     needs: { condition: "function", step: "object" },
     codes: { "?": { execute: async (context) => Boolean(await condition(context)) } },

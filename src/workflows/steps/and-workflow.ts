@@ -33,6 +33,7 @@ export function andWorkflow<
   const execute: ExecuteCode | undefined = map && ((context, { argument }) => map(argument as Result, context));
   return createStep({
     type: "andWorkflow",
+    shape: "child",
     options: { ...options, inputSchema, steps },
     needs: { workflow: "object" },
     codes: execute ? { ">": { execute } } : {},

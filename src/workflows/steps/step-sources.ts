@@ -1,5 +1,5 @@
 import { cut } from "../../core/cut.ts";
-import { loopTypes, type Step } from "../../engine/definition.ts";
+import type { Step } from "../../engine/definition.ts";
 import { stepSourcesOf } from "./and-map.ts";
 
 /** Throws if a step reads the output of a step that is not before it. */
@@ -20,7 +20,7 @@ function checkStep(workflowId: string, step: Step, prefix: string, known: string
       `Workflow ${workflowId}: andMap ${step.id}: map.${field}.stepId: no step before it has the path ${cut(JSON.stringify(stepId))}`,
     );
   }
-  const isLoop = loopTypes.has(step.type);
+  const isLoop = step.shape === "loop";
   const { steps = [] } = step;
   if (step.workflow) {
     known.push(...listOutputs(steps, `${prefix}${step.id}/`)); // its chain has checked them
@@ -54,7 +54,7 @@ function fits(pattern: readonly string[], path: readonly string[]): boolean {
 function listOutputs(steps: readonly Step[], prefix: string): string[] {
   return steps.flatMap((step) => {
     const path = prefix + step.id;
-    const inside = step.workflow ? `${path}/` : loopTypes.has(step.type) ? `${path}/*/` : prefix;
+    const inside = step.workflow ? `${path}/` : step.shape === "loop" ? `${path}/*/` : prefix;
     return [path, ...listOutputs(step.steps ?? [], inside)];
   });
 }

@@ -2,7 +2,8 @@ import { cut } from "../../core/cut.ts";
 import { idRule, isId } from "../../core/id.ts";
 import { isSchema, type InputOf, type OutputOf, type Schema } from "../../core/schema.ts";
 import type { StepContext } from "../../engine/step-context.ts";
-import type { Retry, Step, StepCodes, StepType } from "../../engine/definition.ts";
+import type { Retry, Step, StepCodes } from "../../engine/definition.ts";
+import type { StepTraits } from "../../engine/step-traits.ts";
 import { checkRetry } from "./retry.ts";
 
 /** A step with the types of the workflow around it and of its output. */
@@ -76,8 +77,8 @@ export type ContextWith<Data, Input, Resume, Suspend, In, Sus, Res> = StepContex
 >;
 
 /** A step without its defaults: the user's options, the user's code by suffix, and the order in which the code runs. */
-interface StepParts<Options> {
-  readonly type: StepType;
+interface StepParts<Options> extends StepTraits {
+  readonly type: string;
   readonly options: Options;
   /** The required options. They are checked at run time for users without TypeScript. */
   readonly needs: { readonly [K in keyof Options]?: "function" | "object" };
@@ -92,7 +93,8 @@ export function createStep<const Options extends { id: string; name?: string; pu
   needs,
   codes = {},
   run,
-}: StepParts<Options>): Options & Pick<Step, "type" | "name" | "purpose" | "codes" | "run"> {
+  ...traits
+}: StepParts<Options>): Options & StepTraits & Pick<Step, "type" | "name" | "purpose" | "codes" | "run"> {
   const { id, name = id, purpose = "" } = options;
   if (!isId(id)) throw new TypeError(`${type}: id: expected ${idRule}, found ${cut(String(JSON.stringify(id)))}`);
   for (const [key, kind] of Object.entries(needs)) {
@@ -105,5 +107,5 @@ export function createStep<const Options extends { id: string; name?: string; pu
   if (redact !== undefined && typeof redact !== "boolean")
     throw new TypeError(`${type} ${id}: redact: expected true or false, found ${cut(String(JSON.stringify(redact)))}`);
   checkRetry(options, `${type} ${id}`);
-  return Object.freeze({ ...options, codes, run, type, name, purpose });
+  return Object.freeze({ ...options, ...traits, codes, run, type, name, purpose });
 }

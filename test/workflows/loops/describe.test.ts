@@ -2,6 +2,7 @@ import * as v from "valibot";
 import { andForEach, andMap, andThen, defineWorkflow } from "agentserve";
 import { expect, it } from "vitest";
 import { describeInProcess } from "../../harness/server.ts";
+import { traitsOf } from "../traits.ts";
 
 const execute = () => 1;
 const step = (id: string) => andThen({ id, execute });
@@ -29,6 +30,7 @@ const plain = (id: string, type: string, ...steps: object[]) => ({
   id,
   name: id,
   type,
+  ...traitsOf[type],
   purpose: "",
   ...(steps.length > 0 && { steps }),
 });

@@ -17,6 +17,7 @@ import { Model } from "./model/model.ts";
 import { isInFlight, type Run } from "./model/run.ts";
 import { countOf, nextAttemptOf, statusesOf } from "./model/statuses.ts";
 import { copiesOf, type Row, type Stored } from "./stored.ts";
+import { toDescribed } from "../../../../src/workflows/steps/former-steps.ts";
 
 const mostPlaces = 12;
 
@@ -59,7 +60,7 @@ export function checkSteps(stored: Stored, definition: WorkflowDefinition, tree:
     if (model.isJoining) continue; // the next row is part of the same change
     if (place < copies || (place % every !== 0 && place < history.length - 1)) continue;
     const read = (options: HistoryOptions): StepRecord[] => {
-      const steps = new StepHistory(execution, { ...options, delayOf });
+      const steps = new StepHistory(toDescribed(execution), { ...options, delayOf });
       for (const one of history.slice(0, place + 1)) steps.add(one);
       return steps.records();
     };

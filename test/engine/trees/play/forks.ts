@@ -9,6 +9,7 @@ import type { Luck } from "../luck.ts";
 import type { Tally } from "./tally.ts";
 import { isWaiting } from "./waits.ts";
 import type { World } from "./world.ts";
+import { toDescribed } from "../../../../src/workflows/steps/former-steps.ts";
 
 const mostExecutions = 9;
 
@@ -56,7 +57,7 @@ export async function makeFork(
   /** The outputs of the steps that were copied, as `GET …/steps` shows them. */
   async function outputsOf(of: string): Promise<string[]> {
     const { execution } = (await engine.state(of))!;
-    const records = await readSteps(engine, execution, {});
+    const records = await readSteps(engine, toDescribed(execution), {});
     const texts = new Map([[inputRow, execution.input as string | undefined]]);
     const found: string[] = [];
     for (const { node, status, output } of records.filter((record) => copied.includes(record.node.path)))
