@@ -116,9 +116,9 @@ export const engine: readonly Mutation[] = [
   // Runs, slots and groups.
   {
     breaks: "A value that takes an execution to exactly limits.executionBytes is refused",
-    file: `${runs}/run.ts`,
-    find: "this.#bytes + Buffer.byteLength(text) <= executionBytes",
-    replace: "this.#bytes + Buffer.byteLength(text) < executionBytes",
+    file: "src/engine/rules/value-bound.ts",
+    find: "bytes + Buffer.byteLength(text) <= executionBytes",
+    replace: "bytes + Buffer.byteLength(text) < executionBytes",
     suite: "test/engine/execution-bytes.test.ts",
   },
   {
@@ -304,9 +304,9 @@ export const engine: readonly Mutation[] = [
   // Waits and events.
   {
     breaks: "An execution takes an event that another user has sent",
-    file: `${embedded}/waits/run-events.ts`,
-    find: "head.userId === undefined || head.userId === execution.userId",
-    replace: "head.userId === undefined || execution.userId !== undefined",
+    file: "src/engine/rules/take-events.ts",
+    find: "head.userId !== undefined && head.userId !== userId",
+    replace: "head.userId !== undefined && userId === undefined",
     suite: "test/workflows/waits/real-clock.test.ts",
   },
   {
@@ -332,10 +332,45 @@ export const engine: readonly Mutation[] = [
   },
   {
     breaks: "An execution without anyAge takes an event from before its start",
+    file: "src/engine/rules/take-events.ts",
+    find: "return filter.isAnyAge === true || !head.isOlder;",
+    replace: "return true;",
+    suite: "test/engine/rules.test.ts",
+  },
+  {
+    breaks: "An execution with anyAge takes no event from before its start",
     file: `${embedded}/waits/run-events.ts`,
     find: "filter.isAnyAge ? 0 : began",
-    replace: "filter.isAnyAge ? began : 0",
+    replace: "began",
     suite: "test/workflows/waits/events.test.ts",
+  },
+  {
+    breaks: "A cancelled execution is retried",
+    file: "src/engine/rules/transitions.ts",
+    find: 'last !== undefined && "error" in last',
+    replace: "last !== undefined",
+    suite: "test/engine/rules.test.ts",
+  },
+  {
+    breaks: "A completed execution is cancelled",
+    file: "src/engine/rules/transitions.ts",
+    find: 'error: ["running", "suspended"],',
+    replace: 'error: ["running", "suspended", "completed"],',
+    suite: "test/workflows/races.test.ts",
+  },
+  {
+    breaks: "The caller of a retry is forgotten with the next transition",
+    file: "src/engine/rules/transitions.ts",
+    find: "next.by : state.retriedBy",
+    replace: "next.by : undefined",
+    suite: "test/engine/rules.test.ts",
+  },
+  {
+    breaks: "Characters count for limits.executionBytes, not bytes",
+    file: "src/engine/rules/value-bound.ts",
+    find: "bytes + Buffer.byteLength(text)",
+    replace: "bytes + text.length",
+    suite: "test/engine/rules.test.ts",
   },
   {
     breaks: "A resume answers a later suspension than the one that its caller has seen",

@@ -59,6 +59,7 @@ import { Mailbox } from "./waits/mailbox.ts";
 import { Sleepers } from "./waits/sleepers.ts";
 import { Timers } from "./waits/timers.ts";
 import { agentOf, isTurn } from "../../engine/turn-execution.ts";
+import { isLegal } from "../../engine/rules/transitions.ts";
 
 export interface EmbeddedOptions extends Omit<RunsOptions, "store" | "limitOf"> {
   readonly path: string;
@@ -357,8 +358,9 @@ export class EmbeddedEngine implements Engine {
   }
 
   /** Status and epoch of an execution, with the transitions that are being written. */
-  #decided(id: string): Pick<ExecutionState, "status" | "epoch"> | undefined {
-    return this.#runs.get(id)?.decided ?? this.#store.state(id);
+  #decided(id: string): Pick<ExecutionState, "status" | "epoch" | "last"> | undefined {
+    const run = this.#runs.get(id);
+    return run ? { ...run.decided, last: run.committed.last } : this.#store.state(id);
   }
 
   list(filter: ListFilter): Promise<ListPage> {
@@ -437,27 +439,27 @@ export class EmbeddedEngine implements Engine {
     if (!this.#recovery) await this.#known.promise;
     if (this.#waiting.has(id)) return this.#waiting.suspend(id, toNext);
     const run = this.#runs.get(id);
-    if (run) return run.decided.status === "running" && this.#runs.command(run, toNext(run.position));
+    if (run) return isLegal(run.decided, toNext(undefined)) && this.#runs.command(run, toNext(run.position));
     const state = this.#store.state(id);
-    if (state?.status !== "running") return false;
+    if (!state || !isLegal(state, toNext(undefined))) return false;
     return this.#runs.commandUndriven(state, toNext(await this.#lastPosition(id))); // it was not recovered
   }
 
   resume(id: string, epoch: number, how: Resume, program: Program): Promise<ExecutionState | false> {
     const { branch, ...rest } = how;
     const toNext = (): Transition => ({ at: this.clock.now(), to: "running", ...rest });
-    return this.#continue(id, { status: "suspended", epoch, branch }, toNext, program);
+    return this.#continue(id, { epoch, branch }, toNext, program);
   }
 
   retry(id: string, epoch: number, how: Retry, program: Program): Promise<ExecutionState | false> {
     const toNext = (): Transition => ({ at: this.clock.now(), to: "running", isRetry: true, ...how });
-    return this.#continue(id, { status: "error", epoch }, toNext, program);
+    return this.#continue(id, { epoch }, toNext, program);
   }
 
-  /** Makes the transition to running, if status and epoch are still those that the caller has seen. */
+  /** Makes the transition to running, if it is legal and the epoch is still that which the caller has seen. */
   async #continue(
     id: string,
-    { status, epoch, branch }: Pick<ExecutionState, "status" | "epoch"> & Pick<Resume, "branch">,
+    { epoch, branch }: Pick<ExecutionState, "epoch"> & Pick<Resume, "branch">,
     toNext: () => Transition,
     program: Program,
     tries = 0,
@@ -466,7 +468,7 @@ export class EmbeddedEngine implements Engine {
     if (tries === mostTries) throw busy(`Execution ${id} is busy with events`, 1);
     const isStill = (): boolean => {
       const now = this.#decided(id);
-      if (now?.status !== status) return false;
+      if (!now || !isLegal(now, toNext())) return false;
       return now.epoch === epoch || (branch !== undefined && this.#isParked(id, branch));
     };
     // Another caller is first once its transition is committed: until then a crash could undo it.
@@ -482,7 +484,7 @@ export class EmbeddedEngine implements Engine {
     if (!isStill()) return false;
     if (!(run instanceof Run)) throw new ServeError(409, `Workflow changed: ${run.mismatch}`);
     // An event that the execution does not wait for has let the run go, at the same time.
-    if (run.isReleased) return this.#continue(id, { status, epoch, branch }, toNext, program, tries + 1);
+    if (run.isReleased) return this.#continue(id, { epoch, branch }, toNext, program, tries + 1);
     // Nothing of it is in flight: if the store cannot be written, the run is forgotten again.
     return this.#runs.command(run, toNext(), true, isWaiting ? this.#wait : undefined);
   }
@@ -529,13 +531,12 @@ export class EmbeddedEngine implements Engine {
     for (let tries = 0; tries < mostTries; tries++) {
       const run = this.#runs.get(id);
       const state = run?.committed ?? this.#store.state(id);
-      const status = run?.decided.status ?? state?.status;
       if (!state) return false;
-      if (status !== "running" && status !== "suspended") {
+      const next = this.#toCancellation(reason);
+      if (!isLegal(run?.decided ?? state, next)) {
         await this.#runs.written(); // its end is durable before the caller hears of it
         return false;
       }
-      const next = this.#toCancellation(reason);
       const made = await (run ? this.#runs.command(run, next) : this.#runs.commandUndriven(state, next));
       if (made) return made;
     }

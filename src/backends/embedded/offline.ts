@@ -5,6 +5,7 @@ import { toCommandRow } from "../../engine/runs/journal-row.ts";
 import { lock } from "./file/lock.ts";
 import { StoreError, toStoreError } from "./file/sqlite-error.ts";
 import { Store, type ListedExecution, type NewestFilter } from "./store/store.ts";
+import { isLegal } from "../../engine/rules/transitions.ts";
 
 /** The executions of a data file that no server uses. Nothing of them runs. */
 export interface OfflineStore extends Pick<Engine, "history" | "rowText"> {
@@ -38,9 +39,9 @@ export function openOffline(path: string): OfflineStore {
     },
     cancel(id, reason) {
       const state = store.state(id);
-      if (state?.status !== "running" && state?.status !== "suspended") return false;
-      const { number, epoch } = state;
       const next: Transition = { at: Date.now(), to: "error", cancellation: { reason } };
+      if (!state || !isLegal(state, next)) return false;
+      const { number, epoch } = state;
       const row = toCommandRow(store.newRow(), epoch + 1, next);
       const seq = store.lastSeq(number) + 1;
       const change = { row, at: next.at, events: [], transitions: [next], epoch, seq, starts: [], parks: [] };

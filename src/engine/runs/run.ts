@@ -32,6 +32,7 @@ import {
   type JournalRow,
   type StoredWake,
 } from "./journal-row.ts";
+import { toBounded } from "../rules/value-bound.ts";
 
 /** The result of one input: the unit of a commit. */
 export interface Change {
@@ -280,7 +281,7 @@ export class Run<State extends ExecutionState = ExecutionState> {
     if (this.#released) return;
     // The result of an attempt that lost a race, or whose execution was cancelled, is dropped.
     if (!this.#walk.isWaitingFor(key)) return this.#host.progressed(this);
-    const kept = this.#toKept(result);
+    const kept = toBounded(result, { bytes: this.#bytes, executionBytes: this.#host.executionBytes });
     const row = toEntryRow(this.#host.newRow(), key, kept);
     this.#advance(() => this.#decide({ key, result: toEntryResult(row.id, kept) }, row, row.at), this.#onResult);
   }
@@ -362,15 +363,6 @@ export class Run<State extends ExecutionState = ExecutionState> {
     const parks = changes.flatMap((change) => change.parks);
     const { transitions, times } = changes.at(-1)!; // a fork may end at once: its last steps have no code
     return { ...changes[0]!, events, transitions, times, starts, parks, seq: this.#seq, copies };
-  }
-
-  /** The result; a final error in its place when its value would make the execution larger than allowed. */
-  #toKept(result: AttemptResult): AttemptResult {
-    const { executionBytes } = this.#host;
-    const text = "value" in result ? result.value : "suspended" in result ? result.suspended.data : undefined;
-    if (text === undefined || this.#bytes + Buffer.byteLength(text) <= executionBytes) return result;
-    const message = `The values of the execution take more than ${executionBytes} bytes (limits.executionBytes)`;
-    return { at: result.at, error: { message, shown: true }, isFinal: true, hasRecords: result.hasRecords };
   }
 
   readonly #onResult: Reactions<State> = {

@@ -30,6 +30,7 @@ import { ScheduleTable } from "./schedule-table.ts";
 import { EventTable } from "./event-table.ts";
 import { statements } from "./sql.ts";
 import { WaitTable } from "./wait-table.ts";
+import { afterTransition, isEnd } from "../../../engine/rules/transitions.ts";
 
 /** A state with the number under which the file keeps the execution. */
 export interface StoredState extends ExecutionState {
@@ -167,10 +168,9 @@ export class Store {
       if (!this.#copy(number, copy, seq, original)) throw notFound(`Execution ${execution.fork?.from} not found`);
     const states: StoredState[] = [];
     for (const last of transitions) {
-      const before = epoch + states.length;
-      if (!this.move(number, before, last)) return undefined;
-      const retriedBy = isRetry(last) ? last.by : (states.at(-1) ?? state).retriedBy;
-      states.push({ number, execution, status: last.to, epoch: before + 1, last, retriedBy });
+      const before = states.at(-1) ?? { ...state, epoch };
+      if (!this.move(number, before.epoch, last)) return undefined;
+      states.push(afterTransition(before, last));
     }
     for (const one of change.joined ?? []) this.add(number, one, seq - events.length, []);
     if (row) this.add(number, row, seq, events);
@@ -180,7 +180,7 @@ export class Store {
     if (last && (hasWaits(state.last) || state.epoch !== epoch)) this.waits.remove(number);
     if (last?.to === "suspended" && hasWaits(last)) this.waits.add(number, last, change.times);
     // The answer of a turn is in its conversation.
-    if (last && isEnd(last) && isTurn(execution)) this.#remove(number);
+    if (last && isEnd(last.to) && isTurn(execution)) this.#remove(number);
     return { events, states };
   }
 
@@ -246,7 +246,7 @@ export class Store {
       this.children.remove(number); // from now on it is independent of a parent that was cancelled
       return this.#statements.retry.run(last, by, number, epoch).changes === 1;
     }
-    const ended = isEnd(next) ? next.at : null;
+    const ended = isEnd(next.to) ? next.at : null;
     return this.#statements.move.run(next.to, last, ended, number, epoch).changes === 1;
   }
 
@@ -492,7 +492,6 @@ function toState(row: StateRow): StoredState {
   const retriedBy = row.retried === null ? undefined : JSON.parse(row.retried);
   return { number, execution, status, epoch, last: last === null ? undefined : JSON.parse(last), retriedBy };
 }
-const isEnd = ({ to }: Transition): boolean => to === "completed" || to === "error";
 
 /** The options of an execution without conversation and context. */
 const none = '{"context":{}}';

@@ -3,6 +3,7 @@ import type { ComingEvent } from "../../../engine/wait-order.ts";
 import type { Value } from "../../../engine/walk/value.ts";
 import type { EmbeddedRun } from "../runs.ts";
 import type { EventTable, SentHead } from "../store/event-table.ts";
+import { mayTake } from "../../../engine/rules/take-events.ts";
 
 /** An event for a branch. */
 export interface Candidate extends ComingEvent {
@@ -51,11 +52,11 @@ export class RunEvents {
   #firstOf(one: Waiting): SentHead | undefined {
     const { branch, heads, first } = one;
     if (!this.#run.isWaitingFor(branch.key!)) return undefined;
-    if (!first || !this.#mayTake(branch, first)) one.first = heads.next().value as SentHead | undefined; // it returns nothing
+    if (!first || !this.#isNew(branch, first)) one.first = heads.next().value as SentHead | undefined; // it returns nothing
     return one.first;
   }
 
-  #mayTake({ key }: ParkedBranch<Value>, head: SentHead): boolean {
+  #isNew({ key }: ParkedBranch<Value>, head: SentHead): boolean {
     return !this.#run.hasTaken(head.id) && !this.#passed.has(toId(key!, head));
   }
 
@@ -65,8 +66,8 @@ export class RunEvents {
     let after = filter.isAnyAge ? 0 : began;
     for (let page = this.#events.after(filter, after, pageSize); page.length > 0;) {
       for (const head of page) {
-        const isOwn = head.userId === undefined || head.userId === execution.userId;
-        if (isOwn && (!filter.isFromCode || head.isFromCode) && this.#mayTake(branch, head)) yield head;
+        const isOlder = head.number <= began;
+        if (mayTake(filter, { ...head, isOlder }, execution) && this.#isNew(branch, head)) yield head;
       }
       after = page.at(-1)!.number;
       page = page.length < pageSize ? [] : this.#events.after(filter, after, pageSize);

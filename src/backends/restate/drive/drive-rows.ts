@@ -11,6 +11,7 @@ import type { RegisterLink } from "./drive-link.ts";
 import type { Command, DriveInput, WatchInput } from "../register/register-state.ts";
 import { isReplaying } from "./replaying.ts";
 import { dropPending, keepPending, toRowKey, type StoredRow } from "./rows.ts";
+import { toBounded } from "../../../engine/rules/value-bound.ts";
 
 /**
  * The rows of an execution that a drive has read and stored.
@@ -157,11 +158,7 @@ export class DriveRows {
 
   /** The result; a final error in its place when its value would make the execution larger than allowed. */
   toKept(result: AttemptResult): AttemptResult {
-    const { executionBytes } = this.#host;
-    const text = "value" in result ? result.value : "suspended" in result ? result.suspended.data : undefined;
-    if (text === undefined || this.#bytes + Buffer.byteLength(text) <= executionBytes) return result;
-    const message = `The values of the execution take more than ${executionBytes} bytes (limits.executionBytes)`;
-    return { at: result.at, error: { message, shown: true }, isFinal: true, hasRecords: result.hasRecords };
+    return toBounded(result, { bytes: this.#bytes, executionBytes: this.#host.executionBytes });
   }
 }
 

@@ -1,10 +1,11 @@
 import type { JsonText } from "../../../core/json.ts";
 import type { Walk } from "../../../engine/attempts/walk.ts";
-import type { EventFilter, Execution, ParkedBranch } from "../../../engine/execution.ts";
+import type { Execution, ParkedBranch } from "../../../engine/execution.ts";
 import type { Value } from "../../../engine/walk/value.ts";
 import type { Take } from "../register/register-state.ts";
 import { toMailboxKey } from "./mailbox-key.ts";
 import type { EventHead } from "./service.ts";
+import { mayTake } from "../../../engine/rules/take-events.ts";
 
 /** The part of a replica that reads mailboxes. */
 export interface MailboxReader {
@@ -53,7 +54,7 @@ export async function findTakes(
     let taker: Taker | undefined;
     for (const one of waiting) {
       const all = heads.get(one.mailbox)!;
-      while (one.next < all.length && !mayTake(one.branch, all[one.next]!)) one.next++;
+      while (one.next < all.length && !isFor(one.branch, all[one.next]!)) one.next++;
       const head = all[one.next];
       if (!head) waiting.delete(one);
       else if (!first || head.receivedAt < first.receivedAt) [first, taker] = [head, one];
@@ -69,8 +70,9 @@ export async function findTakes(
     chars += take.value?.length ?? 0;
   }
 
-  function mayTake({ event }: ParkedBranch<Value>, head: EventHead): boolean {
-    return !gone.has(head.id) && isFor(head, event!, execution);
+  function isFor({ event }: ParkedBranch<Value>, head: EventHead): boolean {
+    const isOlder = head.receivedAt < execution.startAt;
+    return !gone.has(head.id) && mayTake(event!, { ...head, isOlder }, execution);
   }
 
   async function accept(
@@ -85,14 +87,4 @@ export async function findTakes(
     reader.refused(execution, stepId, id, accepted.problem);
     return undefined;
   }
-}
-
-function isFor(
-  { userId, isFromCode, receivedAt }: EventHead,
-  filter: EventFilter,
-  { startAt, userId: owner }: Execution,
-): boolean {
-  if (userId !== undefined && userId !== owner) return false;
-  if (filter.isFromCode && !isFromCode) return false;
-  return filter.isAnyAge === true || receivedAt >= startAt;
 }

@@ -1,5 +1,5 @@
 import type { ObjectContext, ObjectSharedContext } from "@restatedev/restate-sdk";
-import type { Execution, ExecutionState, ExecutionStatus, Transition } from "../../../engine/execution.ts";
+import type { Execution, ExecutionState, Transition } from "../../../engine/execution.ts";
 import { toIndex } from "../list.ts";
 import type { RegisterStatus } from "./register-state.ts";
 
@@ -37,5 +37,3 @@ export async function toState(context: ObjectSharedContext): Promise<ExecutionSt
 
 type Invocation = Parameters<ObjectContext["invocation"]>[0];
 export const toInvocation = (id: string): Invocation => id as Invocation; // an id is a text with a brand
-
-export const isEnd = (status: ExecutionStatus): boolean => status === "completed" || status === "error";

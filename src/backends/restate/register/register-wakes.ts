@@ -1,9 +1,10 @@
 import type { ObjectContext } from "@restatedev/restate-sdk";
 import type { Transition } from "../../../engine/execution.ts";
 import type { Calls, ServiceNames } from "../calls.ts";
-import { isEnd, read, toInvocation, type Found } from "./read-register.ts";
+import { read, toInvocation, type Found } from "./read-register.ts";
 import type { AcceptInput, ListenInput, RegisterStatus, Take, TakeInput } from "./register-state.ts";
 import { wakeTimeOf, type Waits } from "./register-waits.ts";
+import { isEnd } from "../../../engine/rules/transitions.ts";
 
 interface WakeParts {
   readonly calls: Calls;

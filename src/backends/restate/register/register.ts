@@ -1,17 +1,11 @@
 import type { ObjectContext, ObjectSharedContext, VirtualObjectDefinition } from "@restatedev/restate-sdk";
 import type { Retention } from "../../../engine/retention.ts";
-import {
-  isRetry,
-  type Execution,
-  type ExecutionState,
-  type ExecutionStatus,
-  type Transition,
-} from "../../../engine/execution.ts";
+import { isRetry, type Execution, type ExecutionState, type Transition } from "../../../engine/execution.ts";
 import { forever, reading, type Calls, type ServiceNames } from "../calls.ts";
 import { createGroupCalls } from "../groups/service.ts";
 import { toIndex } from "../list.ts";
 import { toListed } from "../listed-state.ts";
-import { isEnd, read, readOrAdopt, toInvocation, toState, type Found } from "./read-register.ts";
+import { read, readOrAdopt, toInvocation, toState, type Found } from "./read-register.ts";
 import { createChildren } from "./register-children.ts";
 import { crashHandlers } from "./register-crashes.ts";
 import { createRescue, type RescueHost } from "./register-rescue.ts";
@@ -36,6 +30,7 @@ import type { RestateSdk } from "../sdk.ts";
 import { createWaits } from "./register-waits.ts";
 import { createWakeHandlers } from "./register-wakes.ts";
 import { addWatcher, keepWatcher, wakeWatchers } from "./watchers.ts";
+import { afterTransition, isEnd, isLegal } from "../../../engine/rules/transitions.ts";
 
 export interface RegisterParts {
   readonly sdk: RestateSdk;
@@ -81,8 +76,7 @@ export function createRegister(parts: RegisterParts): VirtualObjectDefinition<st
     next: Transition,
     change: Partial<RegisterStatus>,
   ): Promise<ExecutionState> {
-    const retriedBy = isRetry(next) ? next.by : now.retriedBy;
-    const state: ExecutionState = { execution, status: next.to, epoch: now.epoch + 1, last: next, retriedBy };
+    const state = afterTransition({ ...toBrief(now), execution }, next);
     waits.unschedule(context, now);
     // Before a transition is set, which may be large.
     const timer = await waits.schedule(context, next, state.epoch);
@@ -94,7 +88,7 @@ export function createRegister(parts: RegisterParts): VirtualObjectDefinition<st
     }
     context.set("last", next);
     context.set("index", toIndex(execution, next.to, next));
-    const { status, epoch } = state;
+    const { status, epoch, retriedBy } = state;
     const mailboxes = waits.move(context, now, next);
     const own = { status, epoch, waiters, retriedBy, timer, mailboxes, look: undefined };
     context.set<RegisterStatus>("status", { ...now, ...own, ...change });
@@ -121,7 +115,7 @@ export function createRegister(parts: RegisterParts): VirtualObjectDefinition<st
     const { epoch, failsOnCrash, wasSolo } = now;
     if (steps) context.set("execution", execution);
     context.set("commands", [command]);
-    const retriedBy = isRetry(next) ? next.by : now.retriedBy;
+    const { retriedBy } = afterTransition({ ...toBrief(now), execution }, next);
     const drive = await startDrive(context, {
       execution,
       epoch,
@@ -193,7 +187,8 @@ export function createRegister(parts: RegisterParts): VirtualObjectDefinition<st
         const { now } = found;
         if (token === now.token) return { state: (await toState(context))! };
         if (epoch !== undefined && epoch !== now.epoch && !(await isParked(context, branch))) return {};
-        if (!(isRetry(next) ? await hasFailed(context, now) : legalFrom[next.to].includes(now.status))) return {};
+        const last = isRetry(next) ? await context.get<Transition>("last") : undefined;
+        if (!isLegal({ ...now, last: last ?? undefined }, next)) return {};
         const command: Command = { epoch: now.epoch + 1, next };
         await children.cancel(context, next, token);
         if (now.drive !== undefined) {
@@ -361,16 +356,7 @@ export function createRegister(parts: RegisterParts): VirtualObjectDefinition<st
   });
 }
 
-const legalFrom: Readonly<Record<ExecutionStatus, readonly ExecutionStatus[]>> = {
-  running: ["suspended"],
-  suspended: ["running"],
-  completed: ["running"],
-  error: ["running", "suspended"],
-};
-/** Returns true for an execution that can be retried. A cancelled one cannot. */
-async function hasFailed(context: ObjectContext, { status }: RegisterStatus): Promise<boolean> {
-  return status === "error" && "error" in ((await context.get<Transition>("last")) ?? {});
-}
+const toBrief = ({ status, epoch, retriedBy }: RegisterStatus) => ({ status, epoch, retriedBy });
 /** Returns true if a branch of the suspension waits, by the key of its wake. */
 async function isParked(context: ObjectContext, branch: string | undefined): Promise<boolean> {
   const last = await context.get<Transition>("last");
