@@ -13,7 +13,7 @@ export type { CorsOptions } from "./http/cors.ts";
 export type { RateLimitOptions } from "./http/rate-limit.ts";
 export { embedded, type EmbeddedBackendOptions } from "./backends/embedded/define.ts";
 export type { RetentionOptions } from "./engine/retention.ts";
-export type { Backend } from "./engine/backend.ts";
+export type { Backend } from "./engine/contract/backend.ts";
 
 // Authentication and access
 export {

@@ -76,6 +76,12 @@ it("knows no step type by its name in the engine, the command line and the conso
   expect(without.filter((file) => names.test(readFileSync(file, "utf8")))).toEqual([]);
 });
 
+it("names no backend in the engine and the agents", () => {
+  const names = /restate|sqlite|embedded/i;
+  const above = files.filter((file) => /^src\/(engine|agents)\//.test(file));
+  expect(above.filter((file) => names.test(readFileSync(file, "utf8")))).toEqual([]);
+});
+
 it("keeps effects out of the interpreter: no logger, tracer, timer or attempt, no clock, nothing async", () => {
   const walk = files.filter((file) => file.startsWith("src/engine/walk/"));
   expect(walk).toContain("src/engine/walk/interpreter.ts");

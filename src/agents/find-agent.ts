@@ -1,7 +1,7 @@
 import type { Authorized } from "../core/authorizer.ts";
 import { cut } from "../core/cut.ts";
 import { notFound } from "../core/error.ts";
-import type { Program } from "../engine/backend.ts";
+import type { Program } from "../engine/contract/program.ts";
 import type { AgentDefinition } from "./define.ts";
 import type { AgentDetail } from "./describe.ts";
 

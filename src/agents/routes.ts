@@ -10,7 +10,7 @@ import { OptionalId } from "../http/given-id.ts";
 import { defineRoute, events, nothing, type Route } from "../http/route.ts";
 import { EventStream, noContent, unfinished } from "../http/sse.ts";
 import { Prefer } from "../http/prefer.ts";
-import type { ConversationKey } from "../engine/conversations.ts";
+import type { ConversationKey } from "../engine/contract/conversations.ts";
 import type { AgentCall, StreamPart } from "./call/call.ts";
 import type { Agents } from "./agents.ts";
 import { toDecider } from "./approvals/access.ts";

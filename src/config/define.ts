@@ -9,7 +9,7 @@ import { embedded } from "../backends/embedded/define.ts";
 import type { Authorize } from "../core/authorize.ts";
 import { explain } from "../core/explain.ts";
 import type { Logger } from "../core/log.ts";
-import type { Backend } from "../engine/backend.ts";
+import type { Backend } from "../engine/contract/backend.ts";
 import type { WorkflowDefinition } from "../engine/definition.ts";
 import type { Runtime, SystemRuntime } from "../engine/runtime.ts";
 import { basePathRule, isBasePath } from "../http/base-path.ts";

@@ -1,4 +1,4 @@
-import { maxMessages, maxPageBytes, windowSize } from "./conversations.ts";
+import { maxMessages, maxPageBytes, windowSize } from "./contract/conversations.ts";
 
 /** The fields by which rows are one message of the client. */
 interface RowKind {

@@ -1,4 +1,4 @@
-import { addCounts, type UsageRow } from "./usage.ts";
+import { addCounts, type UsageRow } from "./contract/usage.ts";
 
 export interface UsageQueueOptions {
   /** Stores rows, each with another key. Resolves to false if they were not stored, and may be later. */

@@ -1,4 +1,4 @@
-import type { Engine } from "../engine/backend.ts";
+import type { Engine } from "../engine/contract/engine.ts";
 import { within } from "../core/within.ts";
 import { prepare, toStarted } from "../workflows/executions.ts";
 import { findWorkflow, type Workflows } from "../workflows/find.ts";

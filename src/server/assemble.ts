@@ -12,7 +12,7 @@ import type { Clock } from "../core/clock.ts";
 import { ServeError } from "../core/error.ts";
 import { withIds, type Logger } from "../core/log.ts";
 import { isLoopback } from "../core/loopback.ts";
-import type { Engine } from "../engine/backend.ts";
+import type { Engine } from "../engine/contract/engine.ts";
 import { createExecutionLog } from "../engine/execution-log.ts";
 import type { SystemRuntime } from "../engine/runtime.ts";
 import { createStreams, type Streams } from "../http/sse.ts";

@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { busy } from "../core/error.ts";
-import type { OpenOptions } from "../engine/backend.ts";
+import type { OpenOptions } from "../engine/contract/engine.ts";
 import { listen, type ListeningServer, type ListenOptions } from "./network/listen.ts";
 import { freePort } from "./network/port.ts";
 import type { StoreGate } from "./store-gate.ts";

@@ -7,7 +7,7 @@ import { admit, forbidden } from "../core/authorizer.ts";
 import type { CallContext, Caller } from "../core/caller.ts";
 import { notFound } from "../core/error.ts";
 import { fromJsonText } from "../core/json.ts";
-import type { Engine } from "../engine/backend.ts";
+import type { Engine } from "../engine/contract/engine.ts";
 import type { ExecutionState } from "../engine/execution.ts";
 import { checkStep, mayAct } from "../workflows/access.ts";
 import { beginOnce, toOrigin } from "../workflows/children.ts";

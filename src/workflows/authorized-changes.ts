@@ -1,7 +1,7 @@
 import type { ActionRequest, Authorizer } from "../core/authorizer.ts";
 import { consoleCaller } from "../core/caller.ts";
 import { runOutOfScope } from "../core/scope.ts";
-import type { ChangedState, Engine, ExecutionChange } from "../engine/backend.ts";
+import type { ChangedState, Engine, ExecutionChange } from "../engine/contract/engine.ts";
 import { Changes, type ChangeFilter } from "../engine/runs/changes.ts";
 import { ReadQuestion, type Visible } from "./access.ts";
 

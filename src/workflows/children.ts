@@ -1,7 +1,7 @@
 import { createHash } from "node:crypto";
 import type { CallContext } from "../core/caller.ts";
 import { ServeError } from "../core/error.ts";
-import type { Engine } from "../engine/backend.ts";
+import type { Engine } from "../engine/contract/engine.ts";
 import type { StepCaller } from "../engine/runtime.ts";
 import { checkInput, toExecution, type Origin, type Runnable } from "./executions.ts";
 

@@ -1,5 +1,5 @@
 import * as v from "valibot";
-import type { Engine } from "../engine/backend.ts";
+import type { Engine } from "../engine/contract/engine.ts";
 import { executionStatuses } from "../engine/execution.ts";
 import type { ExecutionFilter, ExecutionView } from "../engine/runtime.ts";
 import { suspensionKinds } from "../engine/suspension.ts";

@@ -7,7 +7,8 @@ import { currentSpan } from "../core/trace.ts";
 import { applyIdentity, type CallContext, type Claims } from "../core/caller.ts";
 import type { WorkflowDefinition } from "../engine/definition.ts";
 import { findMismatch, hasSameSteps } from "../engine/compare-steps.ts";
-import type { Begun, Engine, Program } from "../engine/backend.ts";
+import type { Begun, Engine } from "../engine/contract/engine.ts";
+import type { Program } from "../engine/contract/program.ts";
 import type { Execution, ExecutionState } from "../engine/execution.ts";
 
 /** A workflow of a snapshot that can be executed. */

@@ -2,7 +2,7 @@ import { admit, type ActionRequest, type Authorized } from "../core/authorizer.t
 import { cut } from "../core/cut.ts";
 import { notFound, ServeError } from "../core/error.ts";
 import type { JsonSchema } from "../core/json-schema.ts";
-import type { Engine, ListFilter } from "../engine/backend.ts";
+import type { Engine, ListFilter } from "../engine/contract/engine.ts";
 import type { ExecutionState } from "../engine/execution.ts";
 import { mayAct, type Visible } from "./access.ts";
 import type { WorkflowDetail } from "./describe.ts";

@@ -2,7 +2,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import type { Caller } from "../core/caller.ts";
 import { notFound, ServeError } from "../core/error.ts";
 import { fromJsonText } from "../core/json.ts";
-import type { Engine } from "../engine/backend.ts";
+import type { Engine } from "../engine/contract/engine.ts";
 import { toCancellation } from "../engine/events.ts";
 import type { ExecutionState } from "../engine/execution.ts";
 import type { ExecutionHandle, ExecutionOutcome, StepCaller } from "../engine/runtime.ts";

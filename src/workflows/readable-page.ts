@@ -1,5 +1,5 @@
 import type { ActionRequest } from "../core/authorizer.ts";
-import type { ListFilter, ListPage } from "../engine/backend.ts";
+import type { ListFilter, ListPage } from "../engine/contract/engine.ts";
 import type { ExecutionState } from "../engine/execution.ts";
 import { mayRead, type Visible } from "./access.ts";
 

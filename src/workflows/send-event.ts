@@ -2,7 +2,7 @@ import * as v from "valibot";
 import { badRequest, ServeError } from "../core/error.ts";
 import { cut } from "../core/cut.ts";
 import { idRule, isId, newId } from "../core/id.ts";
-import type { Engine } from "../engine/backend.ts";
+import type { Engine } from "../engine/contract/engine.ts";
 import type { EventToSend } from "../engine/runtime.ts";
 import { longestKey, toStoredId, type SentEvent, type Sender, type Share } from "../engine/sent-event.ts";
 import { toText } from "./executions.ts";

@@ -1,5 +1,5 @@
 import * as v from "valibot";
-import type { ExecutionChange } from "../engine/backend.ts";
+import type { ExecutionChange } from "../engine/contract/engine.ts";
 import { executionStatuses, type ExecutionStatus } from "../engine/execution.ts";
 import { stepShapes } from "../engine/step-traits.ts";
 import { suspensionKinds } from "../engine/suspension.ts";

@@ -1,7 +1,7 @@
 import { setImmediate as nextTurn } from "node:timers/promises";
 import { toIso } from "../core/iso-time.ts";
 import { fromJsonText, type JsonText } from "../core/json.ts";
-import type { Engine } from "../engine/backend.ts";
+import type { Engine } from "../engine/contract/engine.ts";
 import type { Execution, ExecutionState, StepPlace } from "../engine/execution.ts";
 import { maxListedBytes, maxPageBytes, toTruncated } from "../engine/listed-value.ts";
 import type { ParkedStep } from "../engine/steps/parked-step.ts";

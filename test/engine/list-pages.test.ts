@@ -1,7 +1,7 @@
 import fc from "fast-check";
 import { afterAll, beforeAll, expect, it } from "vitest";
 import { Store } from "../../src/backends/embedded/store/store.ts";
-import type { ListFilter } from "../../src/engine/backend.ts";
+import type { ListFilter } from "../../src/engine/contract/engine.ts";
 import type { Transition } from "../../src/engine/execution.ts";
 import { fewOf } from "../harness/few-of.ts";
 import { bySize } from "../harness/size.ts";

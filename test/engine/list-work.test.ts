@@ -3,7 +3,7 @@ import { DatabaseSync, type StatementSync } from "node:sqlite";
 import { beforeAll, expect, it } from "vitest";
 import { PageNumbers } from "../../src/backends/embedded/store/page-numbers.ts";
 import { schema } from "../../src/backends/embedded/store/sql.ts";
-import type { ListFilter } from "../../src/engine/backend.ts";
+import type { ListFilter } from "../../src/engine/contract/engine.ts";
 
 const count = 20_000;
 const db = new DatabaseSync(":memory:");

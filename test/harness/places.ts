@@ -1,7 +1,7 @@
 import { randomUUID } from "node:crypto";
 import { embedded } from "../../src/backends/embedded/define.ts";
 import { restate } from "../../src/backends/restate/define.ts";
-import type { Backend } from "../../src/engine/backend.ts";
+import type { Backend } from "../../src/engine/contract/backend.ts";
 import { freePort } from "../restate/restate-server.ts";
 import { chosenBackend } from "./backends.ts";
 import { patientTimeouts } from "./patience.ts";

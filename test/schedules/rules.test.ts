@@ -11,7 +11,7 @@ import { createClock, type TestClock } from "agentserve/testing";
 import * as v from "valibot";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { toProject } from "../../src/config/load.ts";
-import type { ScheduleChange } from "../../src/engine/schedules.ts";
+import type { ScheduleChange } from "../../src/engine/contract/schedules.ts";
 import { openServer, type OpenServer } from "../../src/server/create.ts";
 import { createSharedFolder } from "../harness/folders.ts";
 import { createGates } from "../harness/gates.ts";

@@ -1,5 +1,5 @@
 import { expect, it } from "vitest";
-import { changeSchedule, type ScheduleChange, type StoredSchedule } from "../../src/engine/schedules.ts";
+import { changeSchedule, type ScheduleChange, type StoredSchedule } from "../../src/engine/contract/schedules.ts";
 
 const play = (...changes: ScheduleChange[]): StoredSchedule =>
   changes.reduce<StoredSchedule | undefined>((stored, change) => changeSchedule("s", stored, change), undefined)!;

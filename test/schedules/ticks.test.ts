@@ -5,7 +5,7 @@ import { createClock } from "agentserve/testing";
 import fc from "fast-check";
 import { expect, it } from "vitest";
 import { toProject } from "../../src/config/load.ts";
-import type { Backend } from "../../src/engine/backend.ts";
+import type { Backend } from "../../src/engine/contract/backend.ts";
 import { openServer, type OpenServer } from "../../src/server/create.ts";
 import { createSharedFolder } from "../harness/folders.ts";
 import { createTestLogger } from "../harness/server.ts";

@@ -1,7 +1,7 @@
 import { DatabaseSync } from "node:sqlite";
 import { andThen, defineWorkflow } from "agentserve";
 import { expect, it, onTestFinished, vi } from "vitest";
-import type { ListFilter } from "../../src/engine/backend.ts";
+import type { ListFilter } from "../../src/engine/contract/engine.ts";
 import { Store } from "../../src/backends/embedded/store/store.ts";
 import { onFile } from "../harness/backends.ts";
 import { describeInProcess, startTestServer } from "../harness/server.ts";

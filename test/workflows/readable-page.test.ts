@@ -1,5 +1,5 @@
 import { expect, it } from "vitest";
-import type { ListFilter, ListPage } from "../../src/engine/backend.ts";
+import type { ListFilter, ListPage } from "../../src/engine/contract/engine.ts";
 import type { ExecutionState } from "../../src/engine/execution.ts";
 import { listReadable } from "../../src/workflows/readable-page.ts";
 

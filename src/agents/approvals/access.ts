@@ -4,7 +4,7 @@ import type { Identity } from "../../core/caller.ts";
 import { cut } from "../../core/cut.ts";
 import { notFound } from "../../core/error.ts";
 import { toIso } from "../../core/iso-time.ts";
-import type { ConversationKey, Conversations } from "../../engine/conversations.ts";
+import type { ConversationKey, Conversations } from "../../engine/contract/conversations.ts";
 import type { Approver, CallFilter, FoundCall } from "../../engine/pending-calls.ts";
 import type { AskedApproval } from "../call/pending-calls.ts";
 import type { Decider } from "../call/turn-parts.ts";

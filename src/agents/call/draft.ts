@@ -2,7 +2,7 @@ import { createHash } from "node:crypto";
 import type { ModelMessage } from "ai";
 import { newId } from "../../core/id.ts";
 import { toIso } from "../../core/iso-time.ts";
-import type { StoredMessage } from "../../engine/conversations.ts";
+import type { StoredMessage } from "../../engine/contract/conversations.ts";
 import { addModels } from "../messages/from-models.ts";
 import { withGranted } from "../messages/granted.ts";
 import { yieldAfter } from "../messages/long-text.ts";

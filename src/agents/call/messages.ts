@@ -2,7 +2,7 @@ import { setImmediate as nextTurn } from "node:timers/promises";
 import type { ModelMessage, UIMessage } from "ai";
 import { toErrorMessage } from "../../core/error.ts";
 import { isObject, toObject } from "../../core/json.ts";
-import { maxMessages } from "../../engine/conversations.ts";
+import { maxMessages } from "../../engine/contract/conversations.ts";
 import { withGranted } from "../messages/granted.ts";
 import { longText } from "../messages/long-text.ts";
 import type { UiParts } from "../messages/ui-message.ts";

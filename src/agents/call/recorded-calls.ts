@@ -3,8 +3,8 @@ import type { LanguageModelV4StreamPart } from "@ai-sdk/provider";
 import { ServeError, toErrorMessage } from "../../core/error.ts";
 import type { JsonText } from "../../core/json.ts";
 import { newSecretId } from "../../core/id.ts";
-import { scopeRecords, type AttemptRecords } from "../../engine/records.ts";
-import type { UsageRow } from "../../engine/usage.ts";
+import { scopeRecords, type AttemptRecords } from "../../engine/contract/records.ts";
+import type { UsageRow } from "../../engine/contract/usage.ts";
 import { isNoResult } from "../tools/no-result.ts";
 import type { AgentInput } from "./messages.ts";
 

@@ -1,6 +1,6 @@
 import type { ModelMessage } from "ai";
 import type { JsonText } from "../../core/json.ts";
-import type { AdmitHistory, ChangedMessage, Turn } from "../../engine/conversations.ts";
+import type { AdmitHistory, ChangedMessage, Turn } from "../../engine/contract/conversations.ts";
 import type { Approver, DecidedCall } from "../../engine/pending-calls.ts";
 import type { StoredUiMessage } from "../messages/ui-message.ts";
 import type { ExecutionEnd } from "../tools/outside.ts";

@@ -6,7 +6,7 @@ import {
   type HistoryRow,
   type StoredMessage,
   type Turn,
-} from "../../engine/conversations.ts";
+} from "../../engine/contract/conversations.ts";
 import type { CallOutcome, DecidedCall, PendingCall } from "../../engine/pending-calls.ts";
 import { yieldAfter } from "../messages/long-text.ts";
 import { toTitle } from "../../engine/stored-conversation.ts";

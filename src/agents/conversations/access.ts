@@ -4,7 +4,7 @@ import { applyIdentity, type Identity } from "../../core/caller.ts";
 import { cut } from "../../core/cut.ts";
 import { notFound, type ServeError } from "../../core/error.ts";
 import { toIso } from "../../core/iso-time.ts";
-import type { ConversationKey, Conversations } from "../../engine/conversations.ts";
+import type { ConversationKey, Conversations } from "../../engine/contract/conversations.ts";
 import type {
   ConversationFilter,
   ConversationOwner,

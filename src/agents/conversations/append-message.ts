@@ -1,6 +1,12 @@
 import { newId } from "../../core/id.ts";
 import { toIso } from "../../core/iso-time.ts";
-import type { AdmitHistory, ConversationKey, Conversations, StoredMessage, Turn } from "../../engine/conversations.ts";
+import type {
+  AdmitHistory,
+  ConversationKey,
+  Conversations,
+  StoredMessage,
+  Turn,
+} from "../../engine/contract/conversations.ts";
 import { toStored } from "../call/draft.ts";
 import { yieldAfter } from "../messages/long-text.ts";
 import type { Author, StoredUiMessage } from "../messages/ui-message.ts";

@@ -1,6 +1,6 @@
 import * as v from "valibot";
 import type { ActionRequest } from "../../core/authorizer.ts";
-import type { ConversationKey, Conversations } from "../../engine/conversations.ts";
+import type { ConversationKey, Conversations } from "../../engine/contract/conversations.ts";
 import type { StoredConversation } from "../../engine/stored-conversation.ts";
 import { OptionalId } from "../../http/given-id.ts";
 import { findAgent, type AgentsOfSnapshot } from "../find-agent.ts";

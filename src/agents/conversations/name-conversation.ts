@@ -1,5 +1,5 @@
 import { within } from "../../core/within.ts";
-import type { ConversationKey, Conversations } from "../../engine/conversations.ts";
+import type { ConversationKey, Conversations } from "../../engine/contract/conversations.ts";
 import { lengthOf, mostTitle } from "../../engine/stored-conversation.ts";
 import type { Operation } from "../call/operation.ts";
 import type { StoredUiMessage } from "../messages/ui-message.ts";

@@ -1,4 +1,4 @@
-import type { PageOptions } from "../../engine/conversations.ts";
+import type { PageOptions } from "../../engine/contract/conversations.ts";
 import type { Agents } from "../agents.ts";
 import { readMessages } from "../messages/read-messages.ts";
 import type { StoredUiMessage } from "../messages/ui-message.ts";

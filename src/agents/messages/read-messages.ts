@@ -1,5 +1,5 @@
 import type { ModelMessage } from "ai";
-import type { ConversationKey, Conversations, MessageRow, PageOptions } from "../../engine/conversations.ts";
+import type { ConversationKey, Conversations, MessageRow, PageOptions } from "../../engine/contract/conversations.ts";
 import { isContinued, toMessageId } from "../../engine/message-rows.ts";
 import { addModels } from "./from-models.ts";
 import { yieldAfter } from "./long-text.ts";

@@ -1,6 +1,6 @@
 import type { LanguageModelV4CallOptions } from "@ai-sdk/provider";
 import type { Clock } from "../../core/clock.ts";
-import type { ConversationKey } from "../../engine/conversations.ts";
+import type { ConversationKey } from "../../engine/contract/conversations.ts";
 import { KeptCall, type ModelCallView } from "./kept-call.ts";
 
 /** The most bytes of all calls, and the most turns. */

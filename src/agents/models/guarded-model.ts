@@ -10,7 +10,7 @@ import type {
 import type { LanguageModel } from "ai";
 import type { Clock } from "../../core/clock.ts";
 import { within } from "../../core/within.ts";
-import type { UsageRow } from "../../engine/usage.ts";
+import type { UsageRow } from "../../engine/contract/usage.ts";
 import type { ModelCall } from "../call/model-call.ts";
 import type { RecordedCalls } from "../call/recorded-calls.ts";
 import type { Sdk } from "../sdk.ts";

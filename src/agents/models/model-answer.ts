@@ -5,7 +5,7 @@ import type {
   LanguageModelV4StreamResult,
   LanguageModelV4Usage,
 } from "@ai-sdk/provider";
-import type { UsageRow } from "../../engine/usage.ts";
+import type { UsageRow } from "../../engine/contract/usage.ts";
 import type { RecordedCalls } from "../call/recorded-calls.ts";
 import { JoinedText } from "../messages/joined-text.ts";
 

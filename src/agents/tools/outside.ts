@@ -1,6 +1,6 @@
 import type { ModelMessage } from "ai";
 import type { CallContext } from "../../core/caller.ts";
-import type { Program } from "../../engine/backend.ts";
+import type { Program } from "../../engine/contract/program.ts";
 import type { StepCaller } from "../../engine/runtime.ts";
 import type { DurableTurn } from "../call/recorded-calls.ts";
 import type { AgentDefinition } from "../define.ts";

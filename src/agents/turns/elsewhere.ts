@@ -1,7 +1,7 @@
 import type { UIMessageChunk } from "ai";
 import { clientLeft, ServeError } from "../../core/error.ts";
 import type { JsonText } from "../../core/json.ts";
-import type { ConversationKey, TurnsElsewhere, TurnStart } from "../../engine/conversations.ts";
+import type { ConversationKey, TurnsElsewhere, TurnStart } from "../../engine/contract/conversations.ts";
 import type { StoredUiMessage } from "../messages/ui-message.ts";
 import { replayMs, toStoredChat } from "./ended-turns.ts";
 

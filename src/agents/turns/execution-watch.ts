@@ -1,8 +1,8 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { ServeError } from "../../core/error.ts";
 import type { Logger } from "../../core/log.ts";
-import type { Engine } from "../../engine/backend.ts";
-import type { ConversationKey, Conversations } from "../../engine/conversations.ts";
+import type { Engine } from "../../engine/contract/engine.ts";
+import type { ConversationKey, Conversations } from "../../engine/contract/conversations.ts";
 import type { FoundCall } from "../../engine/pending-calls.ts";
 import type { ExecutionEnd } from "../tools/outside.ts";
 
@@ -22,10 +22,10 @@ export interface WatchParts {
  * Continues the answers whose tools wait for executions.
  *
  * W1. A call waits in the store, not in memory: an end is heard of as a change of the engine, and then the call is looked up.
- *     Restate: the register of the execution tells one replica, and again another one until the turn has begun.
+ *     Where the store tells of ends (`onExecutionEnd`), it tells one replica, and again another one until the turn has begun.
  * W2. After a start, and whenever changes may have been missed, all calls that wait are looked at. So an end between two
- *     processes is not lost. Restate: also about once a minute, for ends that a replica with older code has stored, and for
- *     agents that a replica did not have.
+ *     processes is not lost. Where the store tells of ends, also about once a minute: for ends that a replica with older code has
+ *     stored, and for agents that a replica did not have.
  * W3. The turn that continues an answer begins in one commit with the outcome of the call. So it begins once.
  */
 export class ExecutionWatch {

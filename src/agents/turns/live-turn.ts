@@ -6,7 +6,7 @@ import { stopped, type RecordedCalls } from "../call/recorded-calls.ts";
 import type { ShownMessages } from "../call/turn.ts";
 import type { UiParts } from "../messages/ui-message.ts";
 import type { JsonText } from "../../core/json.ts";
-import type { ConversationKey, TurnListener } from "../../engine/conversations.ts";
+import type { ConversationKey, TurnListener } from "../../engine/contract/conversations.ts";
 import { toChat } from "../answers/chat.ts";
 import { AnswerLog } from "./answer-log.ts";
 

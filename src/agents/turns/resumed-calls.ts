@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { clientLeft, ServeError } from "../../core/error.ts";
-import type { ConversationKey, Conversations } from "../../engine/conversations.ts";
+import type { ConversationKey, Conversations } from "../../engine/contract/conversations.ts";
 import type { PendingExecution } from "../call/call.ts";
 import type { Operation } from "../call/operation.ts";
 import type { WaitingAnswer } from "../call/turn-parts.ts";

@@ -1,5 +1,5 @@
 import type { ModelMessage } from "ai";
-import type { Program } from "../../engine/backend.ts";
+import type { Program } from "../../engine/contract/program.ts";
 import type { Execution } from "../../engine/execution.ts";
 import type { DecidedCall } from "../../engine/pending-calls.ts";
 import { toTurnsId } from "../../engine/turn-execution.ts";

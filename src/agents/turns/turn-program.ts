@@ -1,5 +1,5 @@
 import type { Logger } from "../../core/log.ts";
-import type { Program } from "../../engine/backend.ts";
+import type { Program } from "../../engine/contract/program.ts";
 import { createProgram } from "../../engine/attempts/live-walk.ts";
 import type { StepLimits, WorkflowDefinition } from "../../engine/definition.ts";
 import type { CreateStepRuntime, StepCaller } from "../../engine/runtime.ts";

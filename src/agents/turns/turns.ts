@@ -1,8 +1,8 @@
 import type { UIMessageChunk } from "ai";
 import { busy, clientLeft, ServeError } from "../../core/error.ts";
 import { newId } from "../../core/id.ts";
-import type { Engine } from "../../engine/backend.ts";
-import type { Conversations, ConversationKey } from "../../engine/conversations.ts";
+import type { Engine } from "../../engine/contract/engine.ts";
+import type { Conversations, ConversationKey } from "../../engine/contract/conversations.ts";
 import type { FoundCall } from "../../engine/pending-calls.ts";
 import type { StepCaller } from "../../engine/runtime.ts";
 import {

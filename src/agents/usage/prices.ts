@@ -1,4 +1,4 @@
-import type { UsageCounts } from "../../engine/usage.ts";
+import type { UsageCounts } from "../../engine/contract/usage.ts";
 
 /** The prices of models by their names, such as `"openai/gpt-5"`. */
 export type Prices = Readonly<Record<string, ModelPrice>>;

@@ -1,6 +1,6 @@
 import * as v from "valibot";
-import { addCounts, fromDay, noUsage, toDay, usageGroupings } from "../../engine/usage.ts";
-import type { UsageCounts, UsageGroup, UsageGrouping } from "../../engine/usage.ts";
+import { addCounts, fromDay, noUsage, toDay, usageGroupings } from "../../engine/contract/usage.ts";
+import type { UsageCounts, UsageGroup, UsageGrouping } from "../../engine/contract/usage.ts";
 import { toCost, type Prices } from "./prices.ts";
 
 /** The tokens of one day, user or conversation. */

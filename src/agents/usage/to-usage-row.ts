@@ -1,6 +1,6 @@
 import type { LanguageModelV4Usage } from "@ai-sdk/provider";
 import type { CallContext } from "../../core/caller.ts";
-import { toDay, type UsageRow } from "../../engine/usage.ts";
+import { toDay, type UsageRow } from "../../engine/contract/usage.ts";
 import { toCount } from "../call/model-call.ts";
 
 /** A model call that has ended, and the agent and user that it counts for. */

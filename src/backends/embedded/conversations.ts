@@ -9,7 +9,7 @@ import type {
   StoreOptions,
   Turn,
   TurnOptions,
-} from "../../engine/conversations.ts";
+} from "../../engine/contract/conversations.ts";
 import {
   deletedConversation,
   invalidCursor,
@@ -21,7 +21,7 @@ import {
   type StoredConversation,
 } from "../../engine/stored-conversation.ts";
 import { toCallNumber, type CallFilter, type CallPage, type FoundCall } from "../../engine/pending-calls.ts";
-import { toDay } from "../../engine/usage.ts";
+import { toDay } from "../../engine/contract/usage.ts";
 import { removeConversation } from "./remove-conversation.ts";
 import type { ConversationRow } from "./store/conversation-table.ts";
 import type { Place } from "./store/message-store.ts";

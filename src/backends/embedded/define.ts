@@ -1,6 +1,6 @@
 import { resolve } from "node:path";
 import { cut } from "../../core/cut.ts";
-import type { Backend } from "../../engine/backend.ts";
+import type { Backend } from "../../engine/contract/backend.ts";
 import { toRetention, type RetentionOptions } from "../../engine/retention.ts";
 import { EmbeddedEngine } from "./engine.ts";
 import { refuseHeld } from "./file/held-files.ts";

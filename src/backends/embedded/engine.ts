@@ -6,7 +6,7 @@ import type { JsonText } from "../../core/json.ts";
 import { attempt } from "../../core/attempt.ts";
 import { findMismatch, hasSameSteps } from "../../engine/compare-steps.ts";
 import type { CopiedRow, ForkSource } from "../../engine/fork.ts";
-import type { HistoryRow } from "../../engine/history.ts";
+import type { HistoryRow } from "../../engine/contract/history.ts";
 import type {
   Begun,
   Engine,
@@ -17,10 +17,10 @@ import type {
   ListFilter,
   ListPage,
   OpenOptions,
-  Program,
   Resume,
   Retry,
-} from "../../engine/backend.ts";
+} from "../../engine/contract/engine.ts";
+import type { Program } from "../../engine/contract/program.ts";
 import {
   describeSteps,
   type Execution,
@@ -52,7 +52,7 @@ import { toStoreError } from "./file/sqlite-error.ts";
 import { Store, type StoredState } from "./store/store.ts";
 import { startWatch, type Watch } from "./file/watch.ts";
 import { findPosition } from "../../engine/steps/find-position.ts";
-import type { ScheduleStore } from "../../engine/schedules.ts";
+import type { ScheduleStore } from "../../engine/contract/schedules.ts";
 import { readSteps } from "../../engine/steps/read-steps.ts";
 import type { SentEvent, Sending, Share } from "../../engine/sent-event.ts";
 import { Mailbox } from "./waits/mailbox.ts";

@@ -1,5 +1,5 @@
 import { existsSync } from "node:fs";
-import type { Engine } from "../../engine/backend.ts";
+import type { Engine } from "../../engine/contract/engine.ts";
 import type { ExecutionState, Transition } from "../../engine/execution.ts";
 import { toCommandRow } from "../../engine/runs/journal-row.ts";
 import { lock } from "./file/lock.ts";

@@ -1,5 +1,5 @@
 import { withIds, type Logger } from "../../core/log.ts";
-import type { Program } from "../../engine/backend.ts";
+import type { Program } from "../../engine/contract/program.ts";
 import type { Transition } from "../../engine/execution.ts";
 import { agentOf, isTurn } from "../../engine/turn-execution.ts";
 import type { Runs } from "./runs.ts";

@@ -1,4 +1,4 @@
-import type { ScheduleChange, ScheduleStore, StoredSchedule } from "../../engine/schedules.ts";
+import type { ScheduleChange, ScheduleStore, StoredSchedule } from "../../engine/contract/schedules.ts";
 import { unavailable } from "./file/sqlite-error.ts";
 import type { ScheduleTable } from "./store/schedule-table.ts";
 import type { Writer } from "./store/writer.ts";

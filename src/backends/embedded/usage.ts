@@ -12,7 +12,7 @@ import {
   type UsagePage,
   type UsageRow,
   type UsageStore,
-} from "../../engine/usage.ts";
+} from "../../engine/contract/usage.ts";
 import { fromColumn, toColumn, toCounts, type StoredUsage, type UsageTable } from "./store/usage-table.ts";
 import type { Writer } from "./store/writer.ts";
 

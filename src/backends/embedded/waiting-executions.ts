@@ -1,7 +1,7 @@
 import { ServeError } from "../../core/error.ts";
 import { unknownDensity } from "../../core/heap-weight.ts";
 import { withIds, type Logger } from "../../core/log.ts";
-import type { Program } from "../../engine/backend.ts";
+import type { Program } from "../../engine/contract/program.ts";
 import type { ExecutionState, Position, Transition } from "../../engine/execution.ts";
 import { agentOf, isTurn } from "../../engine/turn-execution.ts";
 import { toGroup, type Admissible, type GroupName } from "../../engine/runs/groups.ts";

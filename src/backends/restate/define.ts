@@ -1,9 +1,9 @@
-import type { Backend } from "../../engine/backend.ts";
+import type { Backend } from "../../engine/contract/backend.ts";
 import { RestateEngine } from "./engine.ts";
 import { inspect } from "./inspect.ts";
 import { findRisk, toSettings, type RestateBackendOptions } from "./options.ts";
 
-export type { Backend } from "../../engine/backend.ts";
+export type { Backend } from "../../engine/contract/backend.ts";
 export type { RestateBackendOptions, RestateServeOptions, RestateTimeouts } from "./options.ts";
 export type { RetentionOptions } from "../../engine/retention.ts";
 

@@ -16,13 +16,13 @@ import type {
   ListFilter,
   ListPage,
   OpenOptions,
-  Program,
   Resume,
   Retry,
-} from "../../engine/backend.ts";
-import type { TurnStart } from "../../engine/conversations.ts";
+} from "../../engine/contract/engine.ts";
+import type { Program } from "../../engine/contract/program.ts";
+import type { TurnStart } from "../../engine/contract/conversations.ts";
 import type { ForkSource } from "../../engine/fork.ts";
-import type { HistoryRow } from "../../engine/history.ts";
+import type { HistoryRow } from "../../engine/contract/history.ts";
 import { textOf } from "../../engine/runs/journal-row.ts";
 import type { LiveEvent, StoredEvent } from "../../engine/events.ts";
 import {
@@ -91,7 +91,16 @@ export interface RestateEngineOptions extends RestateSettings {
   readonly onSettled?: OnSettled | undefined;
 }
 
-/** The engine on a Restate cluster. Any replica answers for any execution; Restate decides which one drives it. */
+/**
+ * The engine on a Restate cluster. Any replica answers for any execution; Restate decides which one drives it.
+ *
+ * - The *register* of an execution, a virtual object, holds status and epoch: `state` reads it, `begin` and the commands are its
+ *   exclusive handlers, `settled` an awakeable that it keeps. A wait that ends by itself is a scheduled call of it.
+ * - Its *drive*, another object, holds the rows: `history`, `rowText`, `startedSteps` and `events` read them.
+ * - `list` is SQL over one small state key of each register. `send` is a call of the mailbox of a name and key: there an event
+ *   id is unique, and shares are parts of it. `changes`, `isRunning` and `load` are about this replica.
+ * - `recover` registers the endpoint, and Restate continues the executions. `close` moves them to other replicas.
+ */
 export class RestateEngine implements Engine {
   readonly clock: Clock = systemClock;
   readonly conversations: RestateConversations;

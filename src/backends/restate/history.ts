@@ -1,5 +1,5 @@
 import { setTimeout as sleep } from "node:timers/promises";
-import type { HistoryRow } from "../../engine/history.ts";
+import type { HistoryRow } from "../../engine/contract/history.ts";
 import type { States } from "./states.ts";
 import type { StoredEvents } from "./stored-events.ts";
 

@@ -1,5 +1,5 @@
 import { UserError } from "../../core/user-error.ts";
-import type { Inspection } from "../../engine/backend.ts";
+import type { Inspection } from "../../engine/contract/backend.ts";
 import { toNames } from "./calls.ts";
 import { RestateClient } from "./client/client.ts";
 import { countByStatus } from "./list.ts";

@@ -1,4 +1,4 @@
-import type { ListFilter, ListPage } from "../../engine/backend.ts";
+import type { ListFilter, ListPage } from "../../engine/contract/engine.ts";
 import type { Execution, ExecutionState, ExecutionStatus, Transition } from "../../engine/execution.ts";
 import { maxPageBytes } from "../../engine/listed-value.ts";
 import { kindsOf } from "../../engine/suspension.ts";

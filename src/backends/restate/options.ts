@@ -1,7 +1,7 @@
 import { cut } from "../../core/cut.ts";
 import { isObject } from "../../core/json.ts";
 import { isLoopback } from "../../core/loopback.ts";
-import type { Backend } from "../../engine/backend.ts";
+import type { Backend } from "../../engine/contract/backend.ts";
 import { toRetention, type Retention, type RetentionOptions } from "../../engine/retention.ts";
 
 export interface RestateBackendOptions {

@@ -1,4 +1,4 @@
-import type { Program } from "../../engine/backend.ts";
+import type { Program } from "../../engine/contract/program.ts";
 import { hasSameSteps } from "../../engine/compare-steps.ts";
 import type { Execution } from "../../engine/execution.ts";
 

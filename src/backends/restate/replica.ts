@@ -1,7 +1,7 @@
 import { toWeight } from "../../core/heap-weight.ts";
 import type { JsonText } from "../../core/json.ts";
 import type { Metrics } from "../../core/metrics.ts";
-import type { Program } from "../../engine/backend.ts";
+import type { Program } from "../../engine/contract/program.ts";
 import type { LiveEvent } from "../../engine/events.ts";
 import type { Execution, ExecutionState } from "../../engine/execution.ts";
 import { countStates } from "../../engine/runs/count-states.ts";
@@ -9,7 +9,7 @@ import type { FailedStep, OnSettled } from "../../engine/execution-log.ts";
 import type { Admissible } from "../../engine/runs/groups.ts";
 import type { Changes } from "../../engine/runs/changes.ts";
 import type { Readers } from "../../engine/runs/readers.ts";
-import type { AttemptRecords, OpenRecords } from "../../engine/records.ts";
+import type { AttemptRecords, OpenRecords } from "../../engine/contract/records.ts";
 import type { Slots } from "../../engine/runs/slots.ts";
 import type { Arrivals } from "./arrivals.ts";
 import { handlerReadMs } from "./calls.ts";

@@ -4,7 +4,7 @@ import {
   type ScheduleChange,
   type ScheduleStore,
   type StoredSchedule,
-} from "../../engine/schedules.ts";
+} from "../../engine/contract/schedules.ts";
 import { shortHandlers, reading, type ServiceNames } from "./calls.ts";
 import type { RestateClient } from "./client/client.ts";
 import type { RestateSdk } from "./sdk.ts";

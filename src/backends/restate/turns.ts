@@ -2,10 +2,11 @@ import type { ObjectContext, VirtualObjectDefinition } from "@restatedev/restate
 import { setTimeout as sleep } from "node:timers/promises";
 import { systemClock } from "../../core/clock.ts";
 import { withIds, type Logger } from "../../core/log.ts";
-import type { Begun, Program } from "../../engine/backend.ts";
-import type { TurnStart } from "../../engine/conversations.ts";
+import type { Begun } from "../../engine/contract/engine.ts";
+import type { Program } from "../../engine/contract/program.ts";
+import type { TurnStart } from "../../engine/contract/conversations.ts";
 import type { Execution } from "../../engine/execution.ts";
-import type { AttemptRecords, OpenRecords } from "../../engine/records.ts";
+import type { AttemptRecords, OpenRecords } from "../../engine/contract/records.ts";
 import { agentOf } from "../../engine/turn-execution.ts";
 import type { Walk } from "../../engine/attempts/walk.ts";
 import type { AttemptPlan } from "../../engine/walk/decision.ts";

@@ -14,7 +14,7 @@ import type { Agent, Prompt } from "../reference.ts";
 import type { TableCode } from "../code-table.ts";
 import type { CodeTools, StepLimits } from "../definition.ts";
 import type { Execution, StoredError } from "../execution.ts";
-import { scopeRecords, type AttemptRecords } from "../records.ts";
+import { scopeRecords, type AttemptRecords } from "../contract/records.ts";
 import { toRetryDelay } from "../walk/retry-delay.ts";
 import type { CreateStepRuntime, StepCaller, StepRuntime } from "../runtime.ts";
 import type { StepContext, SuspendOptions } from "../step-context.ts";

@@ -5,7 +5,7 @@ import type { Metrics, WorkflowCounts } from "../../core/metrics.ts";
 import { validate } from "../../core/schema.ts";
 import type { Tracer } from "../../core/trace.ts";
 import type { AskAgent } from "../ask.ts";
-import type { Program } from "../backend.ts";
+import type { Program } from "../contract/program.ts";
 import { findCode, toCodeTable, type CodeTable } from "../code-table.ts";
 import { listSteps } from "../compare-steps.ts";
 import { createConcurrency } from "../concurrency.ts";

@@ -3,7 +3,7 @@ import type { JsonText } from "../../core/json.ts";
 import type { LiveEvent } from "../events.ts";
 import type { EventFilter, Execution, ParkedBranch, Position, StoredError } from "../execution.ts";
 import type { FailedStep } from "../execution-log.ts";
-import type { OpenRecords } from "../records.ts";
+import type { OpenRecords } from "../contract/records.ts";
 import type { AttemptPlan, AttemptResult, Decision, JournalInput } from "../walk/decision.ts";
 import type { ReadRow, Value } from "../walk/value.ts";
 
@@ -39,14 +39,14 @@ export type AcceptedEvent = { readonly value: JsonText | undefined } | { readonl
 
 /** The part of a backend that a walk uses. */
 export interface WalkHost {
-  /** Reads the text of a long value. Restate: from the rows that its drive has loaded. */
+  /** Reads the text of a long value. */
   readonly readRow: ReadRow;
-  /** Publishes an event of the author's own. Restate: to the readers of this replica. */
+  /** Publishes an event of the author's own. */
   readonly publishLive: (event: LiveEvent) => void;
-  /** The times of results, and the time limits of steps. Restate: the clock of the replica. */
+  /** The times of results, and the time limits of steps. */
   readonly clock: Clock;
   readonly slot: WalkSlot;
-  /** Restate: an object for each attempt. The attempt that has opened it last may write. */
+  /** Of several attempts that have opened the same records, the last one may write. */
   readonly openRecords: OpenRecords;
 }
 /** The slot of a walk, which it lends while its code waits for other executions. */

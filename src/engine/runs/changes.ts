@@ -1,4 +1,4 @@
-import type { ChangedState, ExecutionChange, ListFilter } from "../backend.ts";
+import type { ChangedState, ExecutionChange, ListFilter } from "../contract/engine.ts";
 import type { ExecutionState } from "../execution.ts";
 import { kindOf } from "../suspension.ts";
 

@@ -3,7 +3,7 @@ import { longestTimerMs } from "../../core/duration.ts";
 import type { JsonText } from "../../core/json.ts";
 import type { AcceptedEvent, CreateWalk, Walk } from "../attempts/walk.ts";
 import type { EventBody, LiveEvent } from "../events.ts";
-import type { AttemptRecords } from "../records.ts";
+import type { AttemptRecords } from "../contract/records.ts";
 import { toRowMismatch } from "../compare-steps.ts";
 import type { CopiedRow } from "../fork.ts";
 import type {

@@ -1,5 +1,5 @@
 import { setImmediate as nextTurn } from "node:timers/promises";
-import type { Engine } from "../backend.ts";
+import type { Engine } from "../contract/engine.ts";
 import { StepHistory, type DescribedExecution, type HistoryOptions, type StepRecord } from "./step-history.ts";
 
 /**

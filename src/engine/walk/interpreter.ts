@@ -179,7 +179,7 @@ export class Interpreter {
   #goBack(index: number, resumed: ResumeInput): void {
     this.#generation++;
     this.#outputs = new Map([...this.#outputs].filter(([, { topIndex }]) => topIndex < index));
-    // On Restate a resume may name one of these, because the position that it was checked against is old.
+    // A resume may name one of these, if the position that it was checked against is old.
     this.#stepData.length = index + 1;
     this.#fibers.setRoot(this.#runTop(index, this.#stepData[index], resumed));
   }

@@ -17,7 +17,7 @@
  * - epoch       numbers the transitions of an execution, from any side. 0 before the first.
  * - seq         numbers the stored events of an execution, from 1.
  * - row         numbers the rows of all journals of a backend, in the order in which they were written.
- * - number      the execution in the embedded file, in place of its id.
+ * - number      the execution in a data file, in place of its id.
  */
 
 export type EntrySuffix = "" | "?" | "<" | ">" | `?${number}`;

@@ -1,5 +1,5 @@
 import { admit, type Authorized } from "../../core/authorizer.ts";
-import type { EngineLoad } from "../../engine/backend.ts";
+import type { EngineLoad } from "../../engine/contract/engine.ts";
 import { Page } from "../../http/envelope.ts";
 import { defineRoute, page, type Route } from "../../http/route.ts";
 import { Counters } from "./counters.ts";

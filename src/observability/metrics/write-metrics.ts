@@ -1,4 +1,4 @@
-import type { EngineLoad } from "../../engine/backend.ts";
+import type { EngineLoad } from "../../engine/contract/engine.ts";
 import type { Counters } from "./counters.ts";
 import type { LoopDelay } from "./event-loop.ts";
 import { Exposition } from "./exposition.ts";

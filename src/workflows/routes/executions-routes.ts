@@ -7,7 +7,7 @@ import { comment, EventStream } from "../../http/sse.ts";
 import { Time } from "../../http/time.ts";
 import { wholeNumber } from "../../http/whole-number.ts";
 import type { ActionRequest } from "../../core/authorizer.ts";
-import type { ListFilter } from "../../engine/backend.ts";
+import type { ListFilter } from "../../engine/contract/engine.ts";
 import type { ExecutionState } from "../../engine/execution.ts";
 import { mayResume } from "../access.ts";
 import { followExecutions, listAllExecutions } from "../all-executions.ts";

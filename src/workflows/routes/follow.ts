@@ -1,4 +1,4 @@
-import type { Engine } from "../../engine/backend.ts";
+import type { Engine } from "../../engine/contract/engine.ts";
 import { EventWithId, noContent } from "../../http/sse.ts";
 import { toEventView, toResultEvent } from "../results.ts";
 import type { WorkflowRoutesOptions } from "./options.ts";

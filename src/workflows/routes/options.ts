@@ -1,4 +1,4 @@
-import type { Engine } from "../../engine/backend.ts";
+import type { Engine } from "../../engine/contract/engine.ts";
 
 export interface WorkflowRoutesOptions {
   readonly engine: Engine;

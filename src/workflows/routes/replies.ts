@@ -1,6 +1,6 @@
 import * as v from "valibot";
 import { clientLeft, DetailedError, ServeError } from "../../core/error.ts";
-import type { Engine } from "../../engine/backend.ts";
+import type { Engine } from "../../engine/contract/engine.ts";
 import type { ExecutionState, StoredError } from "../../engine/execution.ts";
 import { Reply, type HeaderPairs } from "../../http/envelope.ts";
 import { toResult } from "../results.ts";

@@ -1,7 +1,7 @@
 import { embedded } from "agentserve";
 import { expect, it } from "vitest";
-import type { Backend } from "../../../src/engine/backend.ts";
-import type { Turn } from "../../../src/engine/conversations.ts";
+import type { Backend } from "../../../src/engine/contract/backend.ts";
+import type { Turn } from "../../../src/engine/contract/conversations.ts";
 import { createGates } from "../../harness/gates.ts";
 import { startTestServer } from "../../harness/server.ts";
 import { createAgent } from "./lives.ts";

@@ -5,7 +5,7 @@ import { expect, it, onTestFinished } from "vitest";
 import { readMessages } from "../../../src/agents/messages/read-messages.ts";
 import { inspect } from "../../../src/backends/embedded/file/inspect.ts";
 import { Store } from "../../../src/backends/embedded/store/store.ts";
-import type { ConversationKey } from "../../../src/engine/conversations.ts";
+import type { ConversationKey } from "../../../src/engine/contract/conversations.ts";
 import { createFolder } from "../../harness/folders.ts";
 import { startTestServer, type TestServer } from "../../harness/server.ts";
 import { Host } from "../../harness/start-host.ts";

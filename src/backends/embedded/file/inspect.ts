@@ -3,7 +3,7 @@ import { accessSync, constants, existsSync, statSync } from "node:fs";
 import { dirname } from "node:path";
 import { DatabaseSync } from "node:sqlite";
 import { pathToFileURL } from "node:url";
-import type { Inspection } from "../../../engine/backend.ts";
+import type { Inspection } from "../../../engine/contract/backend.ts";
 import { lock } from "./lock.ts";
 import { readFormat } from "../store/migrations.ts";
 import { codes, isSqliteError, StoreError, toStoreError } from "./sqlite-error.ts";

@@ -1,7 +1,7 @@
 import type { DatabaseSync, StatementSync } from "node:sqlite";
 import { setImmediate as nextTurn } from "node:timers/promises";
 import type { JsonText } from "../../../core/json.ts";
-import type { ListFilter, ListPage } from "../../../engine/backend.ts";
+import type { ListFilter, ListPage } from "../../../engine/contract/engine.ts";
 import type {
   Execution,
   ExecutionState,

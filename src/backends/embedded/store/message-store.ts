@@ -6,7 +6,7 @@ import type {
   MessageRow,
   PageOptions,
   StoredMessage,
-} from "../../../engine/conversations.ts";
+} from "../../../engine/contract/conversations.ts";
 import { MessagePage, MessageWindow, numberOf } from "../../../engine/message-rows.ts";
 import type { DecidedCall, WaitingCalls } from "../../../engine/pending-calls.ts";
 import { ConversationTable } from "./conversation-table.ts";

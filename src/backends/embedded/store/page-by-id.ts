@@ -1,4 +1,4 @@
-import type { ListFilter } from "../../../engine/backend.ts";
+import type { ListFilter } from "../../../engine/contract/engine.ts";
 import { isNoTurn } from "../../../engine/turn-execution.ts";
 import {
   isBefore,

@@ -1,5 +1,5 @@
 import type { DatabaseSync } from "node:sqlite";
-import type { ListFilter } from "../../../engine/backend.ts";
+import type { ListFilter } from "../../../engine/contract/engine.ts";
 import { isNoTurn, isTurn } from "../../../engine/turn-execution.ts";
 import { PageById } from "./page-by-id.ts";
 import {

@@ -1,5 +1,5 @@
 import type { DatabaseSync, SQLInputValue, StatementSync } from "node:sqlite";
-import type { ListFilter } from "../../../engine/backend.ts";
+import type { ListFilter } from "../../../engine/contract/engine.ts";
 import { executionStatuses, type ExecutionStatus } from "../../../engine/execution.ts";
 
 /** A place in a list, newest first. */

@@ -1,5 +1,5 @@
 import type { DatabaseSync, StatementSync } from "node:sqlite";
-import { changeSchedule, type ScheduleChange, type StoredSchedule } from "../../../engine/schedules.ts";
+import { changeSchedule, type ScheduleChange, type StoredSchedule } from "../../../engine/contract/schedules.ts";
 
 /** The state of the schedules, apart from their executions. */
 export const scheduleTable = `

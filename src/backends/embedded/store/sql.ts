@@ -1,6 +1,6 @@
 import { maxInlineBytes } from "../../../engine/walk/value.ts";
 import { isNoTurn } from "../../../engine/turn-execution.ts";
-import { mostCounted } from "../../../engine/backend.ts";
+import { mostCounted } from "../../../engine/contract/engine.ts";
 import { childTable } from "./child-table.ts";
 import { conversationTable } from "./conversation-table.ts";
 import { eventTable } from "./event-table.ts";

@@ -11,7 +11,7 @@ import {
   type ExecutionState,
   type Transition,
 } from "../../../engine/execution.ts";
-import type { HistoryRow } from "../../../engine/history.ts";
+import type { HistoryRow } from "../../../engine/contract/history.ts";
 import { textOf, type JournalRow } from "../../../engine/runs/journal-row.ts";
 import { firstEvent, type EventCursor, type EventPage } from "../../../engine/runs/read-events.ts";
 import type { Change, Commit } from "../../../engine/runs/run.ts";

@@ -1,5 +1,5 @@
 import type { DatabaseSync, StatementSync } from "node:sqlite";
-import { usageDays, type UsageCounts, type UsageRow } from "../../../engine/usage.ts";
+import { usageDays, type UsageCounts, type UsageRow } from "../../../engine/contract/usage.ts";
 
 // The day is first: what is written today is on few pages, and what expires is at the beginning. `user` and `conversation` are
 // empty for none, and begin with `=` otherwise. A call that adds to a row changes one page.

@@ -1,6 +1,6 @@
 import type { Logger } from "../../../core/log.ts";
 import { withIds } from "../../../core/log.ts";
-import type { Program } from "../../../engine/backend.ts";
+import type { Program } from "../../../engine/contract/program.ts";
 import { toGroup, type Admissible, type GroupName, type Reservation } from "../../../engine/runs/groups.ts";
 import { Run } from "../../../engine/runs/run.ts";
 import type { EmbeddedRun, Runs } from "../runs.ts";

@@ -8,7 +8,7 @@ import type {
   PageOptions,
   TurnOptions,
   TurnsElsewhere,
-} from "../../../engine/conversations.ts";
+} from "../../../engine/contract/conversations.ts";
 import type { CallFilter, CallPage, FoundCall } from "../../../engine/pending-calls.ts";
 import type { JsonText } from "../../../core/json.ts";
 import {

@@ -1,4 +1,4 @@
-import type { TurnStart } from "../../../engine/conversations.ts";
+import type { TurnStart } from "../../../engine/contract/conversations.ts";
 
 /** A turn that has begun, as the place that has it keeps it. */
 export interface LineTurn extends TurnStart {

@@ -1,5 +1,5 @@
 import type { ObjectContext, ObjectSharedContext, RestatePromise } from "@restatedev/restate-sdk";
-import type { ChangedMessage, History, PageOptions, StoredMessage } from "../../../engine/conversations.ts";
+import type { ChangedMessage, History, PageOptions, StoredMessage } from "../../../engine/contract/conversations.ts";
 import { MessagePage, MessageWindow, numberOf } from "../../../engine/message-rows.ts";
 import type { RestateSdk } from "../sdk.ts";
 

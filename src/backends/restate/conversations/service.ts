@@ -4,7 +4,7 @@ import type {
   ObjectSharedContext,
   VirtualObjectDefinition,
 } from "@restatedev/restate-sdk";
-import type { ChangedMessage, LastTurn, PageOptions, StoredMessage } from "../../../engine/conversations.ts";
+import type { ChangedMessage, LastTurn, PageOptions, StoredMessage } from "../../../engine/contract/conversations.ts";
 import type { Execution } from "../../../engine/execution.ts";
 import type { DecidedCall, FoundCall, PendingCall, WaitingCalls } from "../../../engine/pending-calls.ts";
 import type { Retention } from "../../../engine/retention.ts";

@@ -8,7 +8,7 @@ import type {
   StoreOptions,
   Turn,
   TurnListener,
-} from "../../../engine/conversations.ts";
+} from "../../../engine/contract/conversations.ts";
 import type { Execution } from "../../../engine/execution.ts";
 import type { PendingCall } from "../../../engine/pending-calls.ts";
 import { deletedConversation } from "../../../engine/stored-conversation.ts";

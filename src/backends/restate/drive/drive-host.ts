@@ -1,8 +1,8 @@
-import type { Program } from "../../../engine/backend.ts";
+import type { Program } from "../../../engine/contract/program.ts";
 import type { LiveEvent } from "../../../engine/events.ts";
 import type { Execution, ExecutionState } from "../../../engine/execution.ts";
 import type { FailedStep } from "../../../engine/execution-log.ts";
-import type { AttemptRecords } from "../../../engine/records.ts";
+import type { AttemptRecords } from "../../../engine/contract/records.ts";
 import type { Admissible } from "../../../engine/runs/groups.ts";
 import type { Calls, ServiceNames } from "../calls.ts";
 import type { MailboxReader } from "../mailbox/find-takes.ts";

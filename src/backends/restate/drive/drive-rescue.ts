@@ -1,5 +1,5 @@
 import type { ObjectContext } from "@restatedev/restate-sdk";
-import type { Program } from "../../../engine/backend.ts";
+import type { Program } from "../../../engine/contract/program.ts";
 import { findMismatch } from "../../../engine/compare-steps.ts";
 import type { Execution, Transition } from "../../../engine/execution.ts";
 import type { DriveParts } from "./drive-host.ts";

@@ -1,7 +1,7 @@
 import type { ObjectContext, RestatePromise } from "@restatedev/restate-sdk";
 import { systemClock } from "../../../core/clock.ts";
 import type { Walk } from "../../../engine/attempts/walk.ts";
-import type { Program } from "../../../engine/backend.ts";
+import type { Program } from "../../../engine/contract/program.ts";
 import { hasSameSteps } from "../../../engine/compare-steps.ts";
 import {
   resolveTransition,

@@ -2,7 +2,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { newId } from "../../../core/id.ts";
 import { handlerReadMs, type ServiceNames } from "../calls.ts";
 import type { RestateClient } from "../client/client.ts";
-import type { DriveCounts } from "../../../engine/backend.ts";
+import type { DriveCounts } from "../../../engine/contract/engine.ts";
 import type { LocalDrive } from "./drives.ts";
 import { crashesBeside, maxCrashes, type CrashHandler } from "../register/register-crashes.ts";
 import type { CrashInput, RescueInput } from "../register/register-state.ts";

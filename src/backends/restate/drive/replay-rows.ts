@@ -1,7 +1,7 @@
 import { systemClock } from "../../../core/clock.ts";
 import type { JsonText } from "../../../core/json.ts";
 import { codelessHost, type Walk } from "../../../engine/attempts/walk.ts";
-import type { Program } from "../../../engine/backend.ts";
+import type { Program } from "../../../engine/contract/program.ts";
 import { toRowMismatch } from "../../../engine/compare-steps.ts";
 import type { Execution } from "../../../engine/execution.ts";
 import { fromRow, textOf, type JournalRow } from "../../../engine/runs/journal-row.ts";

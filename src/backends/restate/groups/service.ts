@@ -1,5 +1,5 @@
 import type { ObjectContext, VirtualObjectDefinition } from "@restatedev/restate-sdk";
-import type { Program } from "../../../engine/backend.ts";
+import type { Program } from "../../../engine/contract/program.ts";
 import type { Execution } from "../../../engine/execution.ts";
 import { shortHandlers, type Calls, type ServiceNames } from "../calls.ts";
 import type { RestateSdk } from "../sdk.ts";

@@ -1,4 +1,4 @@
-import type { Program } from "../../../engine/backend.ts";
+import type { Program } from "../../../engine/contract/program.ts";
 import { findMismatch } from "../../../engine/compare-steps.ts";
 import type { Execution } from "../../../engine/execution.ts";
 import { eventOf } from "../../../engine/runs/journal-row.ts";

@@ -1,5 +1,5 @@
 import { invalidCursor } from "../../../engine/stored-conversation.ts";
-import type { UsageCounts, UsageFilter, UsageGroup, UsageGrouping, UsagePage } from "../../../engine/usage.ts";
+import type { UsageCounts, UsageFilter, UsageGroup, UsageGrouping, UsagePage } from "../../../engine/contract/usage.ts";
 import type { ServiceNames } from "../calls.ts";
 import type { RestateClient } from "../client/client.ts";
 import { fromHex, partPrefix, toColumn, toSortable } from "./usage-text.ts";

@@ -1,5 +1,5 @@
 import type { InvocationId, ObjectContext, VirtualObjectDefinition } from "@restatedev/restate-sdk";
-import { addCounts, fromDay, usageDays } from "../../../engine/usage.ts";
+import { addCounts, fromDay, usageDays } from "../../../engine/contract/usage.ts";
 import { shortHandlers, type Calls, type ServiceNames } from "../calls.ts";
 import type { RestateSdk } from "../sdk.ts";
 import { dayOf, fromPartText, partPrefix, toPartKey, toPartText, toUsageKey, type UsagePart } from "./usage-text.ts";

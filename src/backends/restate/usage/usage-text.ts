@@ -1,4 +1,4 @@
-import type { UsageCounts, UsageRow } from "../../../engine/usage.ts";
+import type { UsageCounts, UsageRow } from "../../../engine/contract/usage.ts";
 
 /** The key of the object that has the usage of a conversation, or of a user outside of conversations. As `toKeyText`. */
 export const toUsageKey = ({

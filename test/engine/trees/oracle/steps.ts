@@ -5,7 +5,7 @@ import { toCodeTable } from "../../../../src/engine/code-table.ts";
 import type { WorkflowDefinition } from "../../../../src/engine/definition.ts";
 import { isClosing, type EventBody } from "../../../../src/engine/events.ts";
 import { toDelays } from "../../../../src/engine/steps/retry-delays.ts";
-import type { HistoryRow } from "../../../../src/engine/history.ts";
+import type { HistoryRow } from "../../../../src/engine/contract/history.ts";
 import { fromRow, textOf, type JournalRow } from "../../../../src/engine/runs/journal-row.ts";
 import { StepHistory, type HistoryOptions, type StepRecord } from "../../../../src/engine/steps/step-history.ts";
 import type { AttemptPlan } from "../../../../src/engine/walk/decision.ts";

@@ -1,7 +1,7 @@
 import { expect } from "vitest";
 import { unchecked } from "../../../../src/core/caller.ts";
 import type { ExecutionState } from "../../../../src/engine/execution.ts";
-import type { HistoryRow } from "../../../../src/engine/history.ts";
+import type { HistoryRow } from "../../../../src/engine/contract/history.ts";
 import { fork } from "../../../../src/workflows/repair.ts";
 import { readSteps } from "../../../../src/engine/steps/read-steps.ts";
 import { inputRow, toText, type Value } from "../../../../src/engine/walk/value.ts";

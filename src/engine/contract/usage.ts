@@ -9,7 +9,7 @@
 export interface UsageStore {
   /** Counts a model call that has ended. It is stored within about a second: a crash before that loses it. */
   count(row: UsageRow): void;
-  /** A page of sums. Restate: SQL over small state keys. Calls of the last second may be missing. */
+  /** A page of sums. Calls of the last second may be missing. */
   read(filter: UsageFilter): Promise<UsagePage>;
 }
 

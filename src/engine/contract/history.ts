@@ -1,5 +1,5 @@
-import type { EventBody } from "./events.ts";
-import type { JournalRow } from "./runs/journal-row.ts";
+import type { EventBody } from "../events.ts";
+import type { JournalRow } from "../runs/journal-row.ts";
 
 /** A row of a journal with the events that follow from it. */
 export interface HistoryRow {

@@ -1,4 +1,4 @@
-import type { JsonText } from "../core/json.ts";
+import type { JsonText } from "../../core/json.ts";
 import type { UsageRow } from "./usage.ts";
 
 /**
@@ -10,7 +10,7 @@ export interface AttemptRecords {
   readonly found: ReadonlyMap<string, JsonText>;
   /**
    * Records a result. Durable when it resolves. Rejects if the attempt has ended, or has been repeated elsewhere. The usage of a
-   * model call is counted with its record. Restate: by a message that the write of the record sends.
+   * model call is counted with its record.
    */
   write(name: string, text: JsonText, usage?: UsageRow): Promise<void>;
 }

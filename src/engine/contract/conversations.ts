@@ -1,53 +1,42 @@
-import type { JsonText } from "../core/json.ts";
-import type { CallFilter, CallPage, DecidedCall, FoundCall, PendingCall, WaitingCalls } from "./pending-calls.ts";
+import type { JsonText } from "../../core/json.ts";
+import type { CallFilter, CallPage, DecidedCall, FoundCall, PendingCall, WaitingCalls } from "../pending-calls.ts";
 import type {
   ConversationFilter,
   ConversationKey,
   ConversationPage,
   Renaming,
   StoredConversation,
-} from "./stored-conversation.ts";
+} from "../stored-conversation.ts";
 
-export type { ConversationKey } from "./stored-conversation.ts";
+export type { ConversationKey } from "../stored-conversation.ts";
 
 /** The stored conversations of users with agents. */
 export interface Conversations {
-  /**
-   * Opens the next turn of a conversation. Turns run one after the other: it resolves when those before it are closed.
-   * Restate: the conversation's object keeps the order across replicas.
-   */
+  /** Opens the next turn of a conversation. Turns run one after the other: it resolves when those before it are closed. */
   open(key: ConversationKey, options: TurnOptions): Promise<Turn>;
-  /** The turns that other processes run. Embedded: there are none. */
+  /** The turns that other processes run. Undefined on a backend for one process. */
   readonly elsewhere?: TurnsElsewhere | undefined;
-  /**
-   * Reads messages of a conversation, the oldest first: the last ones, or those before a message. Does not wait for turns.
-   * Restate: a shared handler of the conversation's object.
-   */
+  /** Reads messages of a conversation, the oldest first: the last ones, or those before a message. Does not wait for turns. */
   read(key: ConversationKey, options: PageOptions): Promise<readonly MessageRow[]>;
-  /** A page of conversations. Restate: SQL over one small state key of each object. */
+  /** A page of conversations. */
   list(filter: ConversationFilter): Promise<ConversationPage>;
-  /** Restate: a shared handler of the conversation's object. */
   find(key: ConversationKey): Promise<StoredConversation | undefined>;
   /** Gives a conversation a title. Durable when it resolves, to false if there is none, or it has another title. */
   rename(key: ConversationKey, renaming: Renaming): Promise<boolean>;
   /**
    * Deletes a conversation: its messages, its turns, and what they have recorded. Those that run or wait end with
    * `deletedConversation`. Durable when it resolves, to false if there is no such conversation.
-   * Restate: a handler of the conversation's object, which drops its line.
    */
   remove(key: ConversationKey): Promise<boolean>;
-  /**
-   * A call that waits or has waited, by its id. `key` is its conversation, if that is known. Restate: without it, SQL over one
-   * state key of each call.
-   */
+  /** A call that waits or has waited, by its id. `key` is its conversation, if that is known: then it is found faster. */
   findCall(id: string, key?: ConversationKey): Promise<FoundCall | undefined>;
-  /** A page of the calls that wait. Restate: the same. */
+  /** A page of the calls that wait. */
   listCalls(filter: CallFilter): Promise<CallPage>;
-  /** A page of the calls that wait for an execution, from a cursor on. Restate: for an execution that has ended. */
+  /** A page of the calls that wait for an execution, from a cursor on. Calls of running executions may be missing. */
   executionCalls(after: string | undefined, limit: number): Promise<CallPage>;
   /**
    * Calls the listener in one process at the end of an execution that a call waits for, until it resolves in some process.
-   * Embedded: undefined, the changes of the engine have every end.
+   * Undefined where the changes of the engine have every end.
    */
   readonly onExecutionEnd?: ((listener: ExecutionEndListener) => void) | undefined;
 }
@@ -57,7 +46,7 @@ export interface StoreOptions {
   readonly title?: string | undefined;
   /** True if the turn begins with it: it is refused while the store cannot be written. @default true without a name */
   readonly isBeginning?: boolean;
-  /** True if the turn ends with it. Restate: the next turn may begin at once. */
+  /** True if the turn ends with it: the next one may begin at once. */
   readonly isLast?: boolean;
   /** The stored messages that it changes, in their places. */
   readonly changed?: readonly ChangedMessage[] | undefined;
@@ -83,7 +72,7 @@ export interface TurnOptions {
 export interface Turn {
   /**
    * The messages before this turn. `until` is the id of its first message, which may be stored already. `admit` is awaited with
-   * the bytes of the messages before they are loaded. Restate: before those are loaded that come after the first 8 MiB.
+   * the bytes of the messages before they are loaded, or before those after the first 8 MiB are.
    */
   history(until?: string, admit?: AdmitHistory): Promise<History>;
   /** The calls of the conversation with these ids that wait or have waited. */
@@ -91,11 +80,11 @@ export interface Turn {
   /** Stores the messages in one transaction, in place of all from `until` on. Durable when it resolves. */
   store(messages: readonly StoredMessage[], until?: string, options?: StoreOptions): Promise<void>;
   /**
-   * Ends the turn. One that is unfinished continues in another process, or at the next start. Restate: resolves when the other
-   * replicas know it, or after a moment.
+   * Ends the turn. One that is unfinished continues in another process, or at the next start. Resolves when the other replicas
+   * know it, or after a moment.
    */
   close(isUnfinished?: boolean): Promise<void> | void;
-  /** Hears what other processes ask of a turn that has begun, until it is closed. Embedded: nothing, so there is none. */
+  /** Hears what other processes ask of a turn that has begun, until it is closed. Undefined on a backend for one process. */
   listen?: ((listener: TurnListener) => void) | undefined;
   /** Aborted when the turn is lost: its conversation was deleted, or this process was out of reach. */
   readonly signal?: AbortSignal | undefined;
@@ -107,7 +96,7 @@ export interface TurnListener {
   follow(signal: AbortSignal): AsyncGenerator<JsonText>;
 }
 
-/** The turns that other processes run. Restate: the object of a conversation knows its turn. */
+/** The turns that other processes run. */
 export interface TurnsElsewhere {
   /** The turn that runs in a conversation, or else the last one that has ended. */
   last(key: ConversationKey): Promise<LastTurn | undefined>;
