@@ -34,7 +34,7 @@ export async function begin(
 ): Promise<Started> {
   const id = options.executionId === undefined ? (isAwaited ? "awaited" : "fresh") : undefined;
   const execution = await prepare(engine, runnable, input, options, identity, origin);
-  return toStarted(execution, await engine.begin(execution, runnable, id));
+  return toStarted(execution, await engine.begin(execution, runnable, { id }));
 }
 
 /** Validates a request. Returns the execution that it starts. */

@@ -153,7 +153,8 @@ export class Turns {
       const storeQuestion = (): Promise<void> =>
         opened!.storeQuestion?.().catch((error: unknown) => operation.abort(error)) ?? Promise.resolve();
       const { answerId, questionId } = turn;
-      await engine.begin(execution, program, "fresh", storeQuestion, { answerId, questionId });
+      const start = { answerId, questionId };
+      await engine.begin(execution, program, { id: "fresh", write: storeQuestion, turn: start });
       for (const { end, ...failed } of question.ended ?? [])
         if ("error" in end) reportTool(operation, failed, new ServeError(500, end.error));
       return turn;

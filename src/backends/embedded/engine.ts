@@ -8,6 +8,7 @@ import { findMismatch, hasSameSteps } from "../../engine/compare-steps.ts";
 import type { CopiedRow, ForkSource } from "../../engine/fork.ts";
 import type { HistoryRow } from "../../engine/contract/history.ts";
 import type {
+  BeginOptions,
   Begun,
   Engine,
   EngineLoad,
@@ -291,12 +292,7 @@ export class EmbeddedEngine implements Engine {
     return findPosition(await readSteps(this, { ...execution, steps }, {}));
   }
 
-  async begin(
-    execution: Execution,
-    program: Program,
-    _id?: "fresh" | "awaited",
-    write?: () => Promise<void>,
-  ): Promise<Begun> {
+  async begin(execution: Execution, program: Program, { write }: BeginOptions = {}): Promise<Begun> {
     let written: Promise<void> | undefined;
     const onWrite = (): void => {
       written = write?.();
@@ -486,7 +482,8 @@ export class EmbeddedEngine implements Engine {
     // An event that the execution does not wait for has let the run go, at the same time.
     if (run.isReleased) return this.#continue(id, { epoch, branch }, toNext, program, tries + 1);
     // Nothing of it is in flight: if the store cannot be written, the run is forgotten again.
-    return this.#runs.command(run, toNext(), true, isWaiting ? this.#wait : undefined);
+    const wait = isWaiting ? this.#wait : undefined;
+    return this.#runs.command(run, toNext(), { isJustLoaded: true, wait });
   }
 
   /** Whether a branch waits, by the key of its wake. */

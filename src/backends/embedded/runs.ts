@@ -46,6 +46,13 @@ export interface RunsOptions {
 
 export type EmbeddedRun = Run<StoredState>;
 
+interface CommandOptions {
+  /** The run has nothing in flight: if the store cannot be written, it is forgotten again. */
+  readonly isJustLoaded?: boolean;
+  /** The run is handed over when the transition is written. */
+  readonly wait?: ((run: EmbeddedRun) => void) | undefined;
+}
+
 interface BeginParts extends Pick<Reservation, "release"> {
   readonly wait: ((run: EmbeddedRun) => void) | undefined;
   readonly copied: readonly CopiedRow[] | undefined;
@@ -252,20 +259,17 @@ export class Runs implements RunHost<StoredState> {
   }
 
   /**
-   * Makes a transition of an execution that has a run. Resolves to the new state, or to false when another transition was
-   * first. A run that was just loaded has nothing in flight: if the store cannot be written, it is forgotten again. With
-   * `wait`, it is handed over when the transition is written.
+   * Makes a transition of an execution that has a run. Resolves to the new state, or to false when another transition was first.
    */
   command(
     run: EmbeddedRun,
     next: Transition,
-    justLoaded = false,
-    wait?: (run: EmbeddedRun) => void,
+    { isJustLoaded = false, wait }: CommandOptions = {},
   ): Promise<ExecutionState | false> {
-    const hint = justLoaded ? "nothing was changed" : "check the state of the execution";
+    const hint = isJustLoaded ? "nothing was changed" : "check the state of the execution";
     const refused = (cause: unknown): ServeError => unavailable(`Storage cannot be written: ${hint}`, cause);
     const { stallCause } = this.writer;
-    if (stallCause && !justLoaded) throw refused(stallCause);
+    if (stallCause && !isJustLoaded) throw refused(stallCause);
     const { promise, resolve, reject } = Promise.withResolvers<ExecutionState | false>();
     run.command(next, {
       done: (commit) => {
@@ -287,9 +291,9 @@ export class Runs implements RunHost<StoredState> {
         reject(this.toAnswer(error));
       },
       stalled: (cause) => {
-        if (justLoaded) this.#forget(run);
+        if (isJustLoaded) this.#forget(run);
         reject(refused(cause));
-        return justLoaded;
+        return isJustLoaded;
       },
     });
     if (wait) this.#markWaiting(run);

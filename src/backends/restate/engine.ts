@@ -8,6 +8,7 @@ import type { Logger } from "../../core/log.ts";
 import type { Metrics } from "../../core/metrics.ts";
 import type { JsonText } from "../../core/json.ts";
 import type {
+  BeginOptions,
   Engine,
   EngineLoad,
   EventsOptions,
@@ -20,7 +21,6 @@ import type {
   Retry,
 } from "../../engine/contract/engine.ts";
 import type { Program } from "../../engine/contract/program.ts";
-import type { TurnStart } from "../../engine/contract/conversations.ts";
 import type { ForkSource } from "../../engine/fork.ts";
 import type { HistoryRow } from "../../engine/contract/history.ts";
 import { textOf } from "../../engine/runs/journal-row.ts";
@@ -230,9 +230,7 @@ export class RestateEngine implements Engine {
   async begin(
     execution: Execution,
     program: Program,
-    id?: "fresh" | "awaited",
-    write: () => Promise<void> = () => Promise.resolve(),
-    turn?: TurnStart,
+    { id, turn, write = () => Promise.resolve() }: BeginOptions = {},
   ): Promise<{ created: boolean }> {
     if (turn) {
       this.#refuseWhenClosing();

@@ -26,18 +26,8 @@ export interface Engine {
   recover(programOf?: (workflowId: string) => Program | undefined): Promise<void>;
   /** True once `recover` has resolved. */
   isRecovered(): boolean;
-  /**
-   * Starts an execution. Durable when it resolves; `created` is false when the id exists. An id that was made for this start
-   * is `fresh`, and `awaited` if the caller gets it with the result. `write` is called when nothing refuses the start: what it
-   * writes is part of the same commit. The place of a turn in its conversation must be open.
-   */
-  begin(
-    execution: Execution,
-    program: Program,
-    id?: "fresh" | "awaited",
-    write?: () => Promise<void>,
-    turn?: TurnStart,
-  ): Promise<Begun>;
+  /** Starts an execution. Durable when it resolves; `created` is false when the id exists. */
+  begin(execution: Execution, program: Program, options?: BeginOptions): Promise<Begun>;
   /** Starts an execution with results of another one, which fit the program. */
   fork(execution: Execution, program: Program, source: ForkSource): Promise<Begun>;
   state(id: string): Promise<ExecutionState | undefined>;
@@ -94,6 +84,14 @@ export interface Engine {
   close(options: { drainMs: number; beside?: Promise<unknown> }): Promise<void>;
 }
 
+export interface BeginOptions {
+  /** An id that was made for this start is `fresh`, and `awaited` if the caller gets it with the result. */
+  readonly id?: "fresh" | "awaited" | undefined;
+  /** Called when nothing refuses the start: what it writes is part of the same commit. */
+  readonly write?: (() => Promise<void>) | undefined;
+  /** The messages of a turn, whose place in its conversation must be open. */
+  readonly turn?: TurnStart | undefined;
+}
 export interface Begun {
   /** False when the id exists. */
   readonly created: boolean;

@@ -134,7 +134,7 @@ async function openTree({ name, port }: { name: string; port: number }, definiti
   const begin = engine.begin.bind(engine);
   engine.begin = async (execution, program) => {
     const { id } = execution;
-    const answer = await begin(execution, program, isOwnId(id) ? "awaited" : undefined);
+    const answer = await begin(execution, program, { id: isOwnId(id) ? "awaited" : undefined });
     await until(async () => (await engine.state(id)) !== undefined, "the drive");
     return answer;
   };

@@ -180,7 +180,8 @@ export class Drive implements LocalDrive, Admissible {
       // While it is suspended from outside, or about to be, no wait ends.
       const mayWake = isRunning && !this.#isPreceded;
       const due = mayWake ? this.#agenda.next() : undefined;
-      this.#useSlot(awaited.length > 0, due !== undefined);
+      if (awaited.length > 0) this.#acquireSlot();
+      else if (due) this.#releaseSlot();
       const heard = await RestatePromise.race([
         this.#command,
         this.#watch,
@@ -368,15 +369,16 @@ export class Drive implements LocalDrive, Admissible {
     this.#attempts.plan(decision.starts.filter(({ delay }) => delay === 0));
   }
 
-  /** Gives the slot up while the drive only waits for a time. */
-  #useSlot(isNeeded: boolean, hasTime: boolean): void {
-    if (isNeeded && this.#isResting) {
-      this.#isResting = false;
-      this.#seat?.enter();
-    } else if (!isNeeded && hasTime && this.#attempts.rest()) {
-      this.#isResting = true;
-      this.#seat?.rest();
-    }
+  #acquireSlot(): void {
+    if (!this.#isResting) return;
+    this.#isResting = false;
+    this.#seat?.enter();
+  }
+  /** Called while the drive only waits for a time. */
+  #releaseSlot(): void {
+    if (!this.#attempts.rest()) return;
+    this.#isResting = true;
+    this.#seat?.rest();
   }
 
   #lend(): void {
