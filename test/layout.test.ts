@@ -119,7 +119,7 @@ it("keeps effects out of the interpreter: no logger, tracer, timer or attempt, n
   ]);
 });
 
-it("lists every folder of src in AGENTS.md, on lines of at most 130 characters", () => {
+it("lists every folder of src in AGENTS.md, in 9 KB and on lines of at most 130 characters", () => {
   const guide = readFileSync("AGENTS.md", "utf8");
   const table = guide.slice(guide.indexOf("| folder |"), guide.indexOf("The nouns ("));
   const listed = [...table.matchAll(/^\| (`[^|]+) \|/gm)].flatMap(([, names]) =>
@@ -130,6 +130,7 @@ it("lists every folder of src in AGENTS.md, on lines of at most 130 characters",
   );
   expect(listed.toSorted()).toEqual(folders.toSorted());
   expect(guide.split("\n").filter((line) => line.length > 130)).toEqual([]);
+  expect(Buffer.byteLength(guide)).toBeLessThan(9 * 1_024);
 });
 
 it("registers no hooks in helpers of tests that share a process: only the first file would have them", () => {

@@ -19,11 +19,11 @@ import { Book } from "./trees/play/book.ts";
 import { openWorld, programOptions } from "./trees/play/world.ts";
 import { newFile } from "../harness/folders.ts";
 
-const guide = readFileSync("AGENTS.md", "utf8");
+const guide = readFileSync("docs/internals/engine.md", "utf8");
 const [, block = ""] = /\*\*One durable step\*\*[\s\S]*?```\n([\s\S]*?)```/.exec(guide) ?? [];
 const documented = [...block.matchAll(/^ *(\w+)\.(#?\w+)/gm)].map(([, type, name]) => ({ type: type!, name: name! }));
 
-it("documents in AGENTS.md the functions that a durable step goes through, in their order", async () => {
+it("documents in docs/internals/engine.md the functions that a durable step goes through, in their order", async () => {
   const definition = defineWorkflow({ id: "two" })
     .andThen({ id: "first", execute: async () => 1 })
     .andThen({ id: "second", execute: async ({ data }) => data + 1 });

@@ -12,7 +12,7 @@ export interface Block {
 
 /** Every example of the README and of `docs/`, in the order in which a reader meets them. */
 export function readBlocks(): Block[] {
-  return ["README.md", ...globSync("docs/**/*.md").toSorted()].flatMap((file) =>
+  return ["README.md", ...globSync("docs/*.md").toSorted()].flatMap((file) =>
     toBlocks(file, readFileSync(file, "utf8")),
   );
 }
