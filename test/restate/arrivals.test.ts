@@ -9,7 +9,7 @@ function appear(arrivals: Arrivals, times: number, afterMs: number): void {
   for (let index = 0; index < times; index++) {
     arrivals.expect(`e${index}`);
     vi.advanceTimersByTime(afterMs);
-    arrivals.note(`e${index}`);
+    arrivals.add(`e${index}`);
   }
 }
 
@@ -31,7 +31,7 @@ it("a drive that is not expected, or whose caller has left, changes nothing", ()
   const leave = arrivals.expect("left");
   vi.advanceTimersByTime(1_000);
   leave();
-  arrivals.note("left");
-  arrivals.note("unknown");
+  arrivals.add("left");
+  arrivals.add("unknown");
   expect(arrivals.waitMs).toBe(20);
 });

@@ -338,7 +338,7 @@ export class EmbeddedEngine implements Engine {
   ): Promise<Reservation> {
     if (!this.#recovery) await this.#known.promise; // the executions that the last process left are first
     this.#runs.refuseWhenClosing();
-    this.#waiting.note(group.workflowId, program);
+    this.#waiting.keepProgram(group.workflowId, program);
     return reserve(group);
   }
 

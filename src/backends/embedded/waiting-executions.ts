@@ -57,7 +57,7 @@ export class WaitingExecutions {
     return this.programOf(workflowId)?.concurrency?.limit ?? Infinity;
   }
   /** Notes the code of an execution that may wait. */
-  note(workflowId: string, program: Program): void {
+  keepProgram(workflowId: string, program: Program): void {
     if (!this.#programOf) this.#last.set(workflowId, program);
   }
 

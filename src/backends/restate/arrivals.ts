@@ -21,7 +21,7 @@ export class Arrivals {
   }
 
   /** A drive has appeared. */
-  note(id: string): void {
+  add(id: string): void {
     const expectedAt = this.#expectedAt.get(id);
     if (expectedAt === undefined) return;
     this.#expectedAt.delete(id);

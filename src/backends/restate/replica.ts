@@ -72,7 +72,7 @@ export class Replica implements DriveHost, RescueHost {
     const { execution } = drive;
     const { id, input } = execution;
     programs.arrived(id);
-    arrivals.note(id);
+    arrivals.add(id);
     const remove = drives.add(id, drive);
     const enter = (): void => slots.enter(drive, toWeight(input));
     // A drive that waits for its group takes no slot.
@@ -82,16 +82,16 @@ export class Replica implements DriveHost, RescueHost {
       stopWaiting?.();
       slots.leave(drive);
     };
-    // One after the other: a drive that continues at once must not be noted as absent afterwards.
-    let noted = Promise.resolve();
-    const note = (isAbsent: boolean): Promise<void> =>
-      (noted = noted.then(() => this.#parts.interruptions.note(drive, isAbsent)));
+    // One after the other: a drive that continues at once must not be reported as absent afterwards.
+    let reported = Promise.resolve();
+    const setAbsent = (isAbsent: boolean): Promise<void> =>
+      (reported = reported.then(() => this.#parts.interruptions.setAbsent(drive, isAbsent)));
     const lend = (): void => {
       slots.lend(drive);
-      void note(true);
+      void setAbsent(true);
     };
     const regain = async (): Promise<void> => {
-      await note(false);
+      await setAbsent(false);
       await slots.regain(drive);
     };
     return { enter, leave, rest: () => slots.rest(drive), lend, regain };

@@ -96,7 +96,7 @@ export class StepHistory {
 
   #take({ row, at, events }: HistoryRow): void {
     const command = row?.kind === "command" ? (JSON.parse(row.body!) as Transition) : undefined;
-    if (command) this.#obey(command);
+    if (command) this.#onCommand(command);
     const run = row && !command ? this.#addResult(row) : undefined;
     this.#publish(events, at, run, command);
     this.#collectReleased("", at);
@@ -113,7 +113,7 @@ export class StepHistory {
     run.failure = run.parked = undefined;
     if (kind === "wake") return this.#wake(run, row);
     if (kind === "error") return this.#fail(run, row);
-    run.note(at);
+    run.addAttempt(at);
     run.attempt = 1;
     if (kind === "suspended") {
       run.parked = toSuspendedStep(row, ++run.suspensions);
@@ -129,7 +129,7 @@ export class StepHistory {
 
   #fail(run: StepRun, { id: row, key, at, body }: JournalRow): StepRun {
     const { isFinal, ...error } = JSON.parse(body!) as StoredError & { isFinal?: boolean };
-    run.note(at, error, key);
+    run.addAttempt(at, error, key);
     const isHeld = this.#suspendedBy === "command";
     const own = { row, at, message: error.message, entry: stableKeyOf(key) };
     run.failure = { ...own, isFinal, endsExecution: false, isHeld, delayFrom: this.#toTime(at) };
@@ -173,7 +173,7 @@ export class StepHistory {
     }
   }
 
-  #obey(command: Transition): void {
+  #onCommand(command: Transition): void {
     if (command.to !== "running") return;
     const { at } = command;
     if (command.isRetry) this.#retry(at);
@@ -218,7 +218,7 @@ export class StepHistory {
     const verdicts = this.#judgeAll(at);
     for (const [run, { status, endAt }] of verdicts) {
       if (run.end || run.node.topIndex < topIndex) continue;
-      if (run.isInFlight) run.note(at);
+      if (run.isInFlight) run.addAttempt(at);
       run.end = { status: status === "error" ? "error" : "aborted", at: endAt ?? at };
     }
   }
@@ -231,7 +231,7 @@ export class StepHistory {
 
     function revive(run: StepRun): void {
       const { endAt } = verdicts.get(run)!;
-      if (run.isInFlight) run.note(endAt ?? endedAt);
+      if (run.isInFlight) run.addAttempt(endAt ?? endedAt);
       if (!run.parked) {
         // Its entry begins again, also if it was aborted between two attempts.
         run.failure = undefined;

@@ -137,7 +137,7 @@ export class StepRun {
   }
 
   /** Adds an attempt that has ended. One that has failed has the key of its row. */
-  note(endAt: number, error?: StoredError, key?: string): void {
+  addAttempt(endAt: number, error?: StoredError, key?: string): void {
     this.attempts.push({ attempt: this.attempt, startAt: this.readyAt, endAt, ...(error && { error, key }) });
     if (this.attempts.length > maxAttempts) this.attempts.shift();
     this.readyAt = endAt;

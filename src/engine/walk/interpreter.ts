@@ -71,7 +71,7 @@ export class Interpreter {
     if (!input) this.#begin();
     else if ("key" in input) this.#deliver(input.key, input.result);
     else if ("wake" in input) this.#wake(input.wake);
-    else this.#obey(input.command);
+    else this.#onCommand(input.command);
     // The rows that were joined to a copied one may not have been copied.
     const isWhole = !input || !("wake" in input) || !input.wake.isJoined || this.#isCopied;
     if (!this.#pausedBy && isWhole) this.#fibers.advance();
@@ -147,7 +147,7 @@ export class Interpreter {
   }
 
   /** Follows a transition made from outside: suspend, resume, retry, cancel, or the failure of an interrupted execution. */
-  #obey(command: Transition<Value>): void {
+  #onCommand(command: Transition<Value>): void {
     this.#clock = command.at;
     if (command.to === "running") {
       if (command.isRetry) this.#fibers.retry();

@@ -112,7 +112,7 @@ export class RestateConversations implements Conversations {
   async remove(key: ConversationKey): Promise<boolean> {
     const deleted = await this.#write<readonly string[] | null>(key, "remove", null);
     // At once: other replicas hear of it with their next sign.
-    if (deleted) this.#lines.get(toKeyText(key))?.hear({ deleted });
+    if (deleted) this.#lines.get(toKeyText(key))?.apply({ deleted });
     return deleted !== null;
   }
 

@@ -73,7 +73,7 @@ export function createInfo({ names, calls, keptMs }: InfoParts) {
 
   return {
     /** Notes that a turn has stored messages. */
-    async note(context: ObjectContext, messageCount: number, { title, now }: TurnFacts): Promise<void> {
+    async update(context: ObjectContext, messageCount: number, { title, now }: TurnFacts): Promise<void> {
       const known = await readInfo(context);
       const info = known ?? { title, createdAt: now };
       context.set("info", toInfoText({ ...info, updatedAt: now, messageCount }));

@@ -95,7 +95,7 @@ export class LocalLine {
   #end(place: Member, news: LineNews): void {
     this.#places.delete(place.id);
     place.forget();
-    this.hear(news);
+    this.apply(news);
     if (this.#isEmpty) void this.#sync();
   }
 
@@ -143,7 +143,7 @@ export class LocalLine {
         this.#leaving.delete(id);
         place.forget();
       }
-      this.hear(news);
+      this.apply(news);
       return true;
     } catch (error) {
       this.#countTries(leaving);
@@ -170,7 +170,7 @@ export class LocalLine {
   }
 
   /** Takes note of a change of the line. */
-  hear({ head, gone = [], refused = [], deleted = [] }: LineNews): void {
+  apply({ head, gone = [], refused = [], deleted = [] }: LineNews): void {
     for (const id of deleted) this.#remove(id, deletedConversation());
     for (const id of refused) this.#remove(id, tooMany());
     for (const id of gone) this.#remove(id, lostTurn());
@@ -196,7 +196,7 @@ export class LocalLine {
       const input = { key: this.#key, id: first.id };
       const news = await client.wait<LineNews>(names.wait, "turn", input, stop).catch(() => undefined);
       if (closed.aborted) break;
-      if (news) this.hear(news);
+      if (news) this.apply(news);
       else await sleep(retryMs, undefined, { ref: false });
     }
     this.#isWatching = false;

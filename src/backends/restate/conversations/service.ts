@@ -220,7 +220,7 @@ export function createConversation(parts: ConversationParts): VirtualObjectDefin
         if (number <= (head.stored ?? 0)) return {}; // sent again, or late
         if (messages) {
           const { count, gone } = await replaceMessages(sdk, context, { name: head.name, until }, messages);
-          await info.note(context, count, facts);
+          await info.update(context, count, facts);
           await changeMessages(context, input.changed ?? []);
           await changeCalls(sdk, context, { gone, decided: input.decided, waiting: input.waiting });
           for (const { id: key } of input.waiting?.calls.filter(({ type }) => type === "execution") ?? [])

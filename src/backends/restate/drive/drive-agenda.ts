@@ -36,7 +36,7 @@ export class DriveAgenda {
     for (const plan of starts) if (plan.delay > 0) this.#starts.add(plan);
     for (const branch of parks) if (branch.due) this.#waits.add(branch);
   }
-  note(now: number): void {
+  advance(now: number): void {
     this.#now = Math.max(this.#now, now);
   }
 

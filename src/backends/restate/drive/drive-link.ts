@@ -26,7 +26,7 @@ export class RegisterLink {
   #solo: Execution | undefined;
   #watchers = 0;
   #offers = 0;
-  #obeyed = 0;
+  #acknowledged = 0;
 
   constructor(
     context: ObjectContext,
@@ -87,8 +87,8 @@ export class RegisterLink {
     this.#tell<RedriveInput>("redrive", { gone: this.invocation, solo: this.#solo, ...change });
   }
   /** A command was stored. */
-  obeyed(epoch: number): void {
-    if (++this.#obeyed % commandsPerReport !== 0) return;
+  acknowledge(epoch: number): void {
+    if (++this.#acknowledged % commandsPerReport !== 0) return;
     this.#tell<Omit<DriveRequest, "reply">>("obeyed", { drive: this.invocation, epoch });
   }
 

@@ -40,13 +40,13 @@ export async function runRescue(
   if ("steps" in verdict) return link.handOver({ steps: verdict.steps });
   const rows = new DriveRows(context, host, input);
   for (const row of stored) rows.add(row);
-  rows.note(commands);
+  rows.storeCommands(commands);
   for (;;) {
     if (rows.status === "running") {
       if (await rows.settle(link, verdict.next, { made: rows.toCommand(verdict.next) })) return;
     } else if (rows.status !== "suspended" || (await link.leave(rows.epoch))) return;
-    const heard = await link.command(rows.epoch + 1);
-    if ("command" in heard) rows.note([{ epoch: rows.epoch + 1, next: heard.command }]);
+    const answer = await link.command(rows.epoch + 1);
+    if ("command" in answer) rows.storeCommands([{ epoch: rows.epoch + 1, next: answer.command }]);
   }
 }
 

@@ -124,7 +124,7 @@ export class DriveRows {
     return { stored: this.toNext(row, [], [next]), transitions: [next] };
   }
   /** Stores the commands that are not stored yet. */
-  note(commands: readonly Command[]): void {
+  storeCommands(commands: readonly Command[]): void {
     for (const { epoch, next } of commands) {
       if (epoch <= this.#epoch) continue;
       const { stored, transitions } = this.toCommand(next);

@@ -161,12 +161,12 @@ export class Drive implements LocalDrive, Admissible {
     if (this.#solo) await this.#rows.flush(); // a step may tell the id to others, who ask for it
     this.#listen();
     this.#watch = this.#link.watch();
-    if (!isNew && !this.#agenda.isEmpty) this.#agenda.note(await this.#context.date.now());
+    if (!isNew && !this.#agenda.isEmpty) this.#agenda.advance(await this.#context.date.now());
     for (const { epoch, next, takes } of this.#input.commands) {
       if (epoch <= this.#rows.epoch) continue;
-      if (await this.#obey(next, takes)) return;
+      if (await this.#onCommand(next, takes)) return;
     }
-    if (!isNew) await this.#hear(this.#walk.parkedBranches());
+    if (!isNew) await this.#listenFor(this.#walk.parkedBranches());
     const { RestatePromise } = this.#parts.sdk;
     for (;;) {
       const made = this.#rows.count - this.#firstRow;
@@ -182,7 +182,7 @@ export class Drive implements LocalDrive, Admissible {
       const due = mayWake ? this.#agenda.next() : undefined;
       if (awaited.length > 0) this.#acquireSlot();
       else if (due) this.#releaseSlot();
-      const heard = await RestatePromise.race([
+      const input = await RestatePromise.race([
         this.#command,
         this.#watch,
         ...(this.#solo ? [this.#solo.summons] : []),
@@ -190,30 +190,30 @@ export class Drive implements LocalDrive, Admissible {
         ...(due ? [due] : []),
         ...awaited,
       ]);
-      if (await this.#on(heard)) return;
+      if (await this.#on(input)) return;
     }
   }
 
   /** Handles one input. Returns whether the drive ends. */
-  async #on(heard: SignalInput | Summoned | DueInput | AttemptInput): Promise<boolean> {
-    if ("command" in heard) {
-      if (await this.#obey(heard.command)) return true;
-      await this.#hear(this.#walk.parkedBranches());
+  async #on(input: SignalInput | Summoned | DueInput | AttemptInput): Promise<boolean> {
+    if ("command" in input) {
+      if (await this.#onCommand(input.command)) return true;
+      await this.#listenFor(this.#walk.parkedBranches());
       return false;
     }
-    if ("dueAt" in heard) return this.#onDue(heard);
-    if ("isOffered" in heard) return this.#takeEvents();
-    if ("watch" in heard) {
+    if ("dueAt" in input) return this.#onDue(input);
+    if ("isOffered" in input) return this.#takeEvents();
+    if ("watch" in input) {
       this.#watch = this.#link.watch();
-      this.#rows.watch(heard.watch);
+      this.#rows.watch(input.watch);
       return false;
     }
-    if ("isSummoned" in heard) {
+    if ("isSummoned" in input) {
       await this.#solo!.register(this.#link);
       this.#solo = undefined;
       return false;
     }
-    const ended = this.#attempts.take(heard);
+    const ended = this.#attempts.take(input);
     if (!ended) return false;
     if (ended.result.hasRecords) this.#clearRecords(ended.plan.key);
     this.#isStoring = true;
@@ -229,14 +229,14 @@ export class Drive implements LocalDrive, Admissible {
     calls.tell(this.#context, target, null);
   }
 
-  async #obey(command: Transition, takes?: readonly Take[]): Promise<boolean> {
+  async #onCommand(command: Transition, takes?: readonly Take[]): Promise<boolean> {
     const epoch = this.#rows.epoch + 1;
     this.#isPreceded = false;
-    this.#agenda.note(command.at);
+    this.#agenda.advance(command.at);
     const isWake = command.to === "running" && command.isWake === true;
-    const hasEnded = isWake ? await this.#obeyWake(command, takes) : await this.#takeCommand(command);
+    const hasEnded = isWake ? await this.#onWake(command, takes) : await this.#takeCommand(command);
     if (hasEnded) return true;
-    this.#link.obeyed(epoch);
+    this.#link.acknowledge(epoch);
     this.#listen();
     if (command.to === "running") this.#attempts.resume();
     else this.#attempts.suspend();
@@ -246,7 +246,7 @@ export class Drive implements LocalDrive, Admissible {
     return this.#take(toCommandRow(this.#rows.count, this.#rows.epoch + 1, command), command);
   }
   /** The register has continued a suspended execution: by events, or because the time of a wait has come. */
-  #obeyWake(command: Transition, takes: readonly Take[] = []): Promise<boolean> {
+  #onWake(command: Transition, takes: readonly Take[] = []): Promise<boolean> {
     const { at } = command;
     return takes.length > 0 ? this.#endInOrder(takes, at, command) : this.#endDue(at, command);
   }
@@ -255,7 +255,7 @@ export class Drive implements LocalDrive, Admissible {
   async #onDue(due: DueInput): Promise<boolean> {
     this.#agenda.woke(due);
     const now = Math.max(await this.#context.date.now(), due.dueAt);
-    this.#agenda.note(now);
+    this.#agenda.advance(now);
     this.#attempts.plan(this.#agenda.takeStarts(now));
     return this.#agenda.hasDueWaits(now) && this.#endDue(now);
   }
@@ -315,7 +315,7 @@ export class Drive implements LocalDrive, Admissible {
     return first ? this.#takeCommand(first) : false;
   }
   /** Lets the mailboxes of branches that wait for events tell of them. */
-  async #hear(branches: readonly ParkedBranch<Value>[]): Promise<void> {
+  async #listenFor(branches: readonly ParkedBranch<Value>[]): Promise<void> {
     const mailboxes = new Set(branches.flatMap(({ event }) => (event ? toMailboxKey(event) : [])));
     if (mailboxes.size === 0 || this.#rows.status !== "running") return;
     if (this.#solo) await this.#solo.register(this.#link); // events come by the register
@@ -331,7 +331,7 @@ export class Drive implements LocalDrive, Admissible {
   /** Decides about an input and stores its row. Returns whether the drive ends: it has made a transition. */
   async #take(row: JournalRow | undefined, command?: Transition): Promise<boolean> {
     if (row) this.#rows.keep(row);
-    if (row) this.#agenda.note(row.at);
+    if (row) this.#agenda.advance(row.at);
     const decision = this.#walk.next(row && fromRow(withBytes(row)));
     const { events, transition, parks } = decision;
     this.#plan(decision);
@@ -343,7 +343,7 @@ export class Drive implements LocalDrive, Admissible {
     if (!transition) {
       const { stored, transitions } = toRow(commands);
       this.#rows.store(stored, transitions);
-      await this.#hear(parks);
+      await this.#listenFor(parks);
       return false;
     }
     const next = resolveTransition(transition, (value) => toText(value, (number) => this.#rows.readText(number)));

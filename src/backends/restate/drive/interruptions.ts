@@ -115,7 +115,7 @@ export class Interruptions {
   }
 
   /** All code of a drive waits for other executions, or is about to continue. Resolves when Restate knows it. */
-  async note(drive: LocalDrive, isAbsent: boolean): Promise<void> {
+  async setAbsent(drive: LocalDrive, isAbsent: boolean): Promise<void> {
     await this.#count(drive, isAbsent ? "absent" : "present", () => !drive.isReleased);
   }
 
