@@ -1,10 +1,13 @@
 // The rules that both backends use. SQL conditions that repeat one are compared with it.
+import { DatabaseSync } from "node:sqlite";
 import { expect, it } from "vitest";
 import { Store } from "../../src/backends/embedded/store/store.ts";
 import type { EventFilter, ExecutionState, Transition } from "../../src/engine/execution.ts";
+import { afterCrash, toVerdict, type CrashRole } from "../../src/engine/rules/crashes.ts";
 import { mayTake } from "../../src/engine/rules/take-events.ts";
 import { afterTransition, isLegal } from "../../src/engine/rules/transitions.ts";
 import { toBounded } from "../../src/engine/rules/value-bound.ts";
+import { newFile } from "../harness/folders.ts";
 
 const by = { userId: "ada", user: { id: "ada" } };
 /** Every kind of transition; `undefined` is the start. */
@@ -90,4 +93,51 @@ it("replaces a value over limits.executionBytes by a final error, and counts byt
   const error = { message: expect.stringContaining("limits.executionBytes"), shown: true };
   for (const long of [{ at: 1, value: '"éé"' }, suspended])
     expect(toBounded(long, limit)).toEqual({ at: 1, error, isFinal: true, hasRecords: undefined });
+});
+
+it("continues after one crash, starts one at a time after two, and suspends after three", () => {
+  const once = afterCrash(0, "other");
+  const twice = afterCrash(once, "other");
+  expect([once, twice].map(toVerdict)).toEqual(["continue", "suspect"]);
+  expect(toVerdict(afterCrash(twice, "other"))).toBe("suspect"); // it had not been started
+  expect(toVerdict(afterCrash(twice, "beside"))).toBe("suspect");
+  expect(toVerdict(afterCrash(twice, "last"))).toBe("suspend");
+});
+
+it("counts crashes in the file as the rule does, for every count, role and row", () => {
+  // Suspect n has `isolated` = -n: the last one of two is -2.
+  const roles: readonly [number, CrashRole][] = [
+    [0, "other"],
+    [-1, "beside"],
+    [-2, "last"],
+  ];
+  for (const [isolated, role] of roles) {
+    for (let count = 0; count <= 4; count++) {
+      for (const hasNewRow of [false, true]) {
+        const file = newFile();
+        const before = new Store(file, "normal");
+        before.insertExecution(1, start.execution, []);
+        before.insertExecution(2, { ...start.execution, id: "last" }, []);
+        before.startProcess();
+        before.close(); // not ended: as after a crash
+        const db = new DatabaseSync(file);
+        const crashRow = hasNewRow ? 7 : 0;
+        db.exec(
+          `update executions set crashes = ${count}, isolated = ${isolated}, crash_row = ${crashRow} where number = 1`,
+        );
+        db.exec("update executions set crashes = 2, isolated = -2, crash_row = 0 where number = 2");
+        const after = new Store(file, "normal");
+        after.startProcess();
+        after.close();
+        const { crashes } = db.prepare("select crashes from executions where number = 1").get()!;
+        db.close();
+        expect([role, count, hasNewRow, crashes]).toEqual([
+          role,
+          count,
+          hasNewRow,
+          hasNewRow ? afterCrash(0, "other") : afterCrash(count, role),
+        ]);
+      }
+    }
+  }
 });

@@ -274,9 +274,9 @@ export const engine: readonly Mutation[] = [
   // Recovery.
   {
     breaks: "A third crash is allowed before an execution is suspended",
-    file: `${embedded}/recovery.ts`,
-    find: "found.crashes > crashesBeside",
-    replace: "found.crashes > crashesBeside + 1",
+    file: "src/engine/rules/crashes.ts",
+    find: "if (count > crashesBeside) return",
+    replace: "if (count > crashesOfCulprit) return",
     suite: "test/engine/crashes.test.ts",
   },
   {
@@ -289,8 +289,8 @@ export const engine: readonly Mutation[] = [
   {
     breaks: "Suspects start together, so the one that crashes is not known",
     file: `${embedded}/recovery.ts`,
-    find: "await (crashes === crashesBeside",
-    replace: "void (crashes === crashesBeside",
+    find: "await (isAlone(crashes)",
+    replace: "void (isAlone(crashes)",
     suite: "test/engine/crashes.test.ts",
   },
   {

@@ -3,9 +3,9 @@ import type { Program } from "../../engine/contract/program.ts";
 import type { Transition } from "../../engine/execution.ts";
 import { agentOf, isTurn } from "../../engine/turn-execution.ts";
 import type { Runs } from "./runs.ts";
-import { crashesBeside, maxCrashes } from "./store/sql.ts";
 import type { LeftExecution, Store } from "./store/store.ts";
 import type { WaitingExecution, WaitingExecutions } from "./waiting-executions.ts";
+import { crashed, interrupted, isAlone, suspectMs, toVerdict } from "../../engine/rules/crashes.ts";
 
 export interface RecoveryOptions {
   readonly store: Store;
@@ -15,9 +15,6 @@ export interface RecoveryOptions {
   /** Keeps the place of a turn in its conversation until it is opened or has ended. */
   readonly keepPlace: (id: string) => void;
 }
-
-/** The max time for which an execution holds up the suspects after it, unless it must run alone. */
-const suspectMs = 30_000;
 
 /**
  * Continues the executions that were running when the last process ended, in the order of their start.
@@ -94,10 +91,11 @@ export class Recovery {
       suspects = [],
       rest = [],
     } = Object.groupBy(all, ({ found }) => {
-      if (found.crashes > crashesBeside) return "crashing";
+      const verdict = toVerdict(found.crashes);
+      if (verdict === "suspend") return "crashing";
       // One that only waited for its turn was not interrupted.
       if (!found.isWaiting && programOf(found.workflowId)?.recovery === "fail") return "failing";
-      return found.crashes >= maxCrashes ? "suspects" : "rest";
+      return verdict === "suspect" ? "suspects" : "rest";
     });
     const interruptedOnce = rest.filter(({ found }) => found.crashes > 0);
     this.#othersChanged = Promise.all(interruptedOnce.map(({ found }) => runs.nextChange(found.id)));
@@ -142,7 +140,7 @@ export class Recovery {
       await admitted;
       await suspect.loading;
       if (!runs.get(id)) continue;
-      await (crashes === crashesBeside ? changed : Promise.race([changed, this.#patience()]));
+      await (isAlone(crashes) ? changed : Promise.race([changed, this.#patience()]));
     }
   }
 
@@ -150,6 +148,3 @@ export class Recovery {
     return new Promise((resolve) => void this.#options.runs.clock.setTimeout(resolve, suspectMs).unref());
   }
 }
-
-const crashed = `Interrupted ${maxCrashes + 1} times by a crash`;
-const interrupted = "Interrupted by a restart";

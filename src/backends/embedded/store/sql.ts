@@ -10,12 +10,7 @@ import { recordTable } from "./record-table.ts";
 import { scheduleTable } from "./schedule-table.ts";
 import { usageTable } from "./usage-table.ts";
 import { waitTables } from "./wait-table.ts";
-
-/** The crashes in a row, without a new row between them, after which an execution is a suspect. The next one suspends it. */
-export const maxCrashes = 2;
-/** The crash count of a suspect that ran beside one started later. It runs alone to its next row. */
-export const crashesBeside: number = maxCrashes + 1;
-const crashesOfCulprit = maxCrashes + 2;
+import { crashesBeside, crashesOfCulprit, maxCrashes } from "../../../engine/rules/crashes.ts";
 
 /** The format of the file. A change of the schema has a new number, and a migration that leads to it. */
 export const format = 12;
@@ -97,7 +92,7 @@ export const statements = {
   // Suspect n of a process has `isolated` = -n once it has started; 1 in files of former versions.
   lastSuspect: `select min(isolated) as last from executions
     where status = 'running' and isolated < 2 and isolated <> 0 and crash_row is ${lastRow} and ${isAwake}`,
-  // A crash counts again if the execution has made no row since the last one; see `Recovery`. It does not count for those
+  // As `afterCrash`. A crash counts again if the execution has made no row since the last one; see `Recovery`. It does not count for those
   // that wait for their turn (`isolated` = 2), or for other executions (more): no code of theirs has run.
   countCrashes: `update executions set crash_row = ${lastRow}, crashes = case
       when crash_row is not ${lastRow} then 1 when isolated = ? then ${crashesOfCulprit}

@@ -5,11 +5,11 @@ import type { Execution, Transition } from "../../../engine/execution.ts";
 import type { DriveParts } from "./drive-host.ts";
 import { RegisterLink } from "./drive-link.ts";
 import { DriveRows } from "./drive-rows.ts";
-import { maxCrashes } from "../register/register-crashes.ts";
 import type { DriveInput, RescueCause } from "../register/register-state.ts";
 import { findDifference } from "./replay-rows.ts";
 import { forgetSolo } from "./solo.ts";
 import { lastPosition, loadRows, startedIn, type StoredRow } from "./rows.ts";
+import { crashed, interrupted } from "../../../engine/rules/crashes.ts";
 
 /** The result of a comparison: the steps to continue on, or the transition that ends the drive. */
 type Verdict = { readonly steps: Execution["steps"] } | { readonly next: Transition };
@@ -63,6 +63,4 @@ function compare(
   return change === undefined ? { steps } : `Workflow changed: ${change}`;
 }
 
-const crashed = `Interrupted ${maxCrashes + 1} times by a crash`;
-const interrupted = "Interrupted by a restart";
 const toRemoved = ({ fork }: Execution): string => `Execution ${fork?.from} was removed before its results were copied`;

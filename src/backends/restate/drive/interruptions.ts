@@ -4,10 +4,11 @@ import { handlerReadMs, type ServiceNames } from "../calls.ts";
 import type { RestateClient } from "../client/client.ts";
 import type { DriveCounts } from "../../../engine/contract/engine.ts";
 import type { LocalDrive } from "./drives.ts";
-import { crashesBeside, maxCrashes, type CrashHandler } from "../register/register-crashes.ts";
+import type { CrashHandler } from "../register/register-crashes.ts";
 import type { CrashInput, RescueInput } from "../register/register-state.ts";
 import type { RowPage } from "./rows.ts";
 import { Suspects, type Clearance } from "./suspects.ts";
+import { isAlone, toVerdict } from "../../../engine/rules/crashes.ts";
 
 /** The time in which a replica with the old code may still take a drive. */
 const rescueMs = 300;
@@ -62,12 +63,13 @@ export class Interruptions {
     const { id } = drive.execution;
     const count = await this.#interrupted(drive);
     if (count === undefined || drive.isReleased) return refusal;
-    if (count > crashesBeside) {
+    const verdict = toVerdict(count);
+    if (verdict === "suspend") {
       this.rescue({ gone: drive.invocation, cause: "crashes" }, id);
       return refusal;
     }
-    if (count < maxCrashes) return { mayRun: true, pass() {}, end() {} };
-    const pass = await this.#suspects.enter(count === crashesBeside);
+    if (verdict === "continue") return { mayRun: true, pass() {}, end() {} };
+    const pass = await this.#suspects.enter(isAlone(count));
     const end = (): void => {
       this.#started.delete(drive);
       pass();

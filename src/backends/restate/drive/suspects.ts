@@ -1,3 +1,5 @@
+import { suspectMs } from "../../../engine/rules/crashes.ts";
+
 /** The answer to a drive that was interrupted. */
 export interface Clearance {
   readonly mayRun: boolean;
@@ -6,9 +8,6 @@ export interface Clearance {
   /** The drive has stored a row, or was released. */
   readonly end: () => void;
 }
-
-/** The max time for which a suspect holds up the next one, unless it must run alone. */
-const suspectMs = 30_000;
 
 /**
  * The suspects of this replica, one at a time. A suspect is an execution that two crashes in a row have interrupted at the

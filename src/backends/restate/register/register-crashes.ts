@@ -1,10 +1,6 @@
 import type { ObjectContext } from "@restatedev/restate-sdk";
 import type { Crashes, CrashInput, RegisterStatus } from "./register-state.ts";
-
-/** The crashes in a row, without a new row between them, after which an execution is a suspect. The next one suspends it. */
-export const maxCrashes = 2;
-/** The crash count of a suspect that ran beside one started later. It runs alone to its next row. */
-export const crashesBeside: number = maxCrashes + 1;
+import { afterCrash, maxCrashes } from "../../../engine/rules/crashes.ts";
 
 /** Resolves to the number of crashes; null when there is no register. */
 type CountCrashes = (context: ObjectContext, input: CrashInput) => Promise<number | null>;
@@ -17,9 +13,8 @@ export const crashHandlers: Record<CrashHandler, CountCrashes> = {
   interrupted: (context, input) =>
     change(context, input, ({ count, isIsolated, isBeside, isAbsent }) => {
       if (isAbsent) return { count, isIsolated: false }; // none of its code has run
-      if (isIsolated) return { count: crashesBeside + 1, isIsolated: false };
       // Beside others, it is not known which of them ended the process.
-      const next = isBeside ? crashesBeside : Math.max(count, Math.min(count + 1, maxCrashes));
+      const next = afterCrash(count, isIsolated ? "last" : isBeside ? "beside" : "other");
       return { count: next, isIsolated: false };
     }),
 
