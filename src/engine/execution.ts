@@ -75,8 +75,8 @@ export interface Position {
 export interface ParkedBranch<V = JsonText | undefined> extends Position {
   /** What it waits for. @default "person" */
   readonly kind?: "person" | "timer" | "event" | undefined;
-  /** The journal key of what ends the wait by itself. Executions that were suspended by an older version have none. */
-  readonly key?: string | undefined;
+  /** Key of the wake-up row. Suspensions of the first release have none in the store: it is only compared. */
+  readonly key: string;
   readonly reason: string;
   /** The time at which the wait began. Executions that were suspended by an older version have none. */
   readonly at?: number | undefined;

@@ -18,21 +18,23 @@ const transitions: (Transition | undefined)[] = [
   { at: 1, to: "completed", result: "1" },
   { at: 1, to: "error", error: { message: "x" } },
   { at: 1, to: "error", cancellation: { reason: "x" } },
-  { at: 1, to: "suspended", reason: "x", pending: [{ stepId: "s", stepIndex: 0, reason: "x" }] },
+  { at: 1, to: "suspended", reason: "x", pending: [{ stepId: "s", stepIndex: 0, key: "", reason: "x" }] },
   { at: 1, to: "suspended", reason: "x", pending: [] },
   { at: 1, to: "suspended", kind: "system", reason: "x", pending: [] },
   {
     at: 1,
     to: "suspended",
     reason: "x",
-    pending: [{ stepId: "s", stepIndex: 0, reason: "x", kind: "timer", data: '{"kind":"system","pending":[]}' }],
+    pending: [
+      { stepId: "s", stepIndex: 0, key: "", reason: "x", kind: "timer", data: '{"kind":"system","pending":[]}' },
+    ],
     kinds: ["timer"],
   },
   {
     at: 1,
     to: "suspended",
     reason: '"event" "timer"',
-    pending: [{ stepId: "s", stepIndex: 0, reason: "x", data: '"cancellation":' }],
+    pending: [{ stepId: "s", stepIndex: 0, key: "", reason: "x", data: '"cancellation":' }],
   },
 ];
 const kinds = [...Array.from({ length: 5 }, () => undefined), "person", "request", "system", "timer", "person"];

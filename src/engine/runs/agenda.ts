@@ -114,7 +114,7 @@ export class Agenda {
       else if (end > now) elapsed = Math.min(elapsed, end);
     }
     for (const [branch, end] of this.#waits ?? []) {
-      if (!isWaitingFor(branch.key!)) this.#waits?.delete(branch);
+      if (!isWaitingFor(branch.key)) this.#waits?.delete(branch);
       else if (end === undefined) date = Math.min(date, branch.due!.at);
       else elapsed = Math.min(elapsed, end);
     }

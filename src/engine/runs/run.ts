@@ -203,11 +203,11 @@ export class Run<State extends ExecutionState = ExecutionState> {
    */
   wakeDue(done: () => void = () => {}, event?: ComingEvent): boolean {
     if (!this.#agenda.hasWaits) return false;
-    const ended = this.#agenda.takeWaits(event).filter(({ key }) => this.#walk.isWaitingFor(key!));
+    const ended = this.#agenda.takeWaits(event).filter(({ key }) => this.#walk.isWaitingFor(key));
     if (ended.length === 0) return false;
     const at = this.#host.clock.now();
     const last = ended.length - 1;
-    const wakes = ended.map(({ key }, index) => ({ key: key!, at, isJoined: index < last || undefined }));
+    const wakes = ended.map(({ key }, index) => ({ key: key, at, isJoined: index < last || undefined }));
     this.#wake(wakes, done);
     return true;
   }
@@ -219,8 +219,8 @@ export class Run<State extends ExecutionState = ExecutionState> {
     value: JsonText | undefined,
     done: () => void = () => {},
   ): boolean {
-    if (!this.mayWake || !this.#walk.isWaitingFor(key!) || this.#takenEvents?.has(event)) return false;
-    this.#wake([{ key: key!, at: this.#host.clock.now(), value, event }], done);
+    if (!this.mayWake || !this.#walk.isWaitingFor(key) || this.#takenEvents?.has(event)) return false;
+    this.#wake([{ key: key, at: this.#host.clock.now(), value, event }], done);
     return true;
   }
 
@@ -274,7 +274,7 @@ export class Run<State extends ExecutionState = ExecutionState> {
   }
   /** Whether the time of a wait has come. */
   get hasDueWaits(): boolean {
-    return this.#agenda.dueWaits().some(({ key }) => this.#walk.isWaitingFor(key!));
+    return this.#agenda.dueWaits().some(({ key }) => this.#walk.isWaitingFor(key));
   }
 
   #onAttemptEnded({ key }: AttemptPlan, result: AttemptResult): void {

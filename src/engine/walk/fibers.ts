@@ -103,7 +103,7 @@ export class Fibers {
   /** The branches that wait for a person, a time or an event, in the order of the definition. */
   parkedBranches(): ParkedBranch<Value>[] {
     if (this.parked.size === 0) return [];
-    return [...this.#open()].flatMap(({ parked }) => (parked && this.parked.has(parked.key!) ? parked : []));
+    return [...this.#open()].flatMap(({ parked }) => (parked && this.parked.has(parked.key) ? parked : []));
   }
 
   /** Hands a parked branch the data of a resume, or what has ended its wait. */
@@ -173,7 +173,7 @@ export class Fibers {
 
   #park(fiber: Fiber, branch: ParkedBranch<Value>): void {
     fiber.parked = branch;
-    this.parked.set(branch.key!, fiber);
+    this.parked.set(branch.key, fiber);
     this.#parks.push(branch);
   }
 
@@ -228,7 +228,7 @@ export class Fibers {
     if (fiber.over || fiber.isFailed || fiber.isAborted) return;
     fiber.isAborted = true;
     this.#abortEntry(fiber, reason);
-    if (fiber.parked) this.parked.delete(fiber.parked.key!);
+    if (fiber.parked) this.parked.delete(fiber.parked.key);
     for (const one of branchesOf(fiber)) this.#abort(one, reason);
   }
 
@@ -253,7 +253,7 @@ export class Fibers {
     if (fiber.over) return;
     fiber.over = true;
     this.#abortEntry(fiber, reason);
-    if (fiber.parked) this.parked.delete(fiber.parked.key!);
+    if (fiber.parked) this.parked.delete(fiber.parked.key);
     for (const one of branchesOf(fiber)) this.#kill(one, reason);
   }
 

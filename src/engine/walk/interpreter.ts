@@ -165,7 +165,7 @@ export class Interpreter {
   #resume(stepId: string | undefined, resumed: ResumeInput): void {
     const parked = this.#pausedBy === "command" ? [] : this.#fibers.parkedBranches();
     const target = stepId === undefined ? parked.find(isForPerson) : parked.find((one) => one.stepId === stepId);
-    if (target) return this.#fibers.resume(target.key!, resumed);
+    if (target) return this.#fibers.resume(target.key, resumed);
     const index = this.#workflow.steps.findIndex(({ id }) => id === stepId);
     if (index >= 0 && index in this.#stepData) this.#goBack(index, resumed);
   }

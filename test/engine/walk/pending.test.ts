@@ -15,7 +15,7 @@ const filter: fc.Arbitrary<EventFilter> = fc.record({
   name: fc.constantFrom("a", "b"),
   key: fc.constantFrom(undefined, "k"),
 });
-const branch: fc.Arbitrary<Omit<Parked, "stepIndex" | "stepId" | "reason">> = fc.oneof(
+const branch: fc.Arbitrary<Omit<Parked, "stepIndex" | "stepId" | "reason" | "key">> = fc.oneof(
   fc.record({ kind: fc.constantFrom("person" as const, undefined), due: fc.option(due, { nil: undefined }) }),
   fc.record({ kind: fc.constant("timer" as const), due, inlineMs: fc.constantFrom(0, 5, 20) }),
   fc.record({
@@ -28,7 +28,9 @@ const branch: fc.Arbitrary<Omit<Parked, "stepIndex" | "stepId" | "reason">> = fc
 const branches = (maxLength: number): fc.Arbitrary<Parked[]> =>
   fc
     .array(branch, { minLength: 1, maxLength })
-    .map((list) => list.map((one, index) => ({ stepIndex: 0, stepId: `${index}`, reason: `r${index}`, ...one })));
+    .map((list) =>
+      list.map((one, index) => ({ stepIndex: 0, stepId: `${index}`, key: `~${index}#1`, reason: `r${index}`, ...one })),
+    );
 
 const kindOf = ({ kind = "person" }: Parked): string => kind;
 

@@ -120,6 +120,7 @@ export class ExecutionList {
       return {
         stepIndex,
         stepId,
+        key: "", // only of use to a resume, which reads the state
         reason,
         ...(at !== null && { at }),
         ...(kind !== null && { kind }),

@@ -39,7 +39,7 @@ export class RunEvents {
       const head = this.#firstOf(one);
       if (!head) this.#waiting.delete(one);
       else if (!found || head.number < found.head.number)
-        found = { key: one.branch.key!, branch: one.branch, head, at: head.at };
+        found = { key: one.branch.key, branch: one.branch, head, at: head.at };
     }
     return found;
   }
@@ -51,13 +51,13 @@ export class RunEvents {
 
   #firstOf(one: Waiting): SentHead | undefined {
     const { branch, heads, first } = one;
-    if (!this.#run.isWaitingFor(branch.key!)) return undefined;
+    if (!this.#run.isWaitingFor(branch.key)) return undefined;
     if (!first || !this.#isNew(branch, first)) one.first = heads.next().value as SentHead | undefined; // it returns nothing
     return one.first;
   }
 
   #isNew({ key }: ParkedBranch<Value>, head: SentHead): boolean {
-    return !this.#run.hasTaken(head.id) && !this.#passed.has(toId(key!, head));
+    return !this.#run.hasTaken(head.id) && !this.#passed.has(toId(key, head));
   }
 
   *#find(branch: ParkedBranch<Value>): Generator<SentHead> {

@@ -73,7 +73,7 @@ export class DriveAgenda {
   /** Takes out the waits whose time has come, in the order of their times; with an event, those that count before it. */
   takeWaits(now: number, event?: ComingEvent): Wait[] {
     const due = [...this.#waits].filter(
-      (branch) => branch.due!.at <= now && this.#isWaitingFor(branch.key!) && countsBefore(branch, event),
+      (branch) => branch.due!.at <= now && this.#isWaitingFor(branch.key) && countsBefore(branch, event),
     );
     for (const branch of due) this.#waits.delete(branch);
     return due.toSorted((one, other) => one.due!.at - other.due!.at);
@@ -81,12 +81,12 @@ export class DriveAgenda {
 
   /** Whether the time of a wait has come. */
   hasDueWaits(now: number): boolean {
-    return [...this.#waits].some((branch) => branch.due!.at <= now && this.#isWaitingFor(branch.key!));
+    return [...this.#waits].some((branch) => branch.due!.at <= now && this.#isWaitingFor(branch.key));
   }
 
   /** Forgets what no branch waits for any more. */
   #forget(): void {
     for (const plan of this.#starts) if (!this.#isWaitingFor(plan.key)) this.#starts.delete(plan);
-    for (const branch of this.#waits) if (!this.#isWaitingFor(branch.key!)) this.#waits.delete(branch);
+    for (const branch of this.#waits) if (!this.#isWaitingFor(branch.key)) this.#waits.delete(branch);
   }
 }

@@ -271,8 +271,8 @@ export class Drive implements LocalDrive, Admissible {
   /** Ends waits at the same moment. */
   #endWaits(waits: readonly ParkedBranch<Value>[], at: number, command?: Transition): Promise<boolean> {
     const [last, ...others] = waits.toReversed();
-    for (const { key } of others.toReversed()) this.#join({ key: key!, at, isJoined: true });
-    return this.#take(toWakeRow(this.#rows.count, { key: last!.key!, at }), command);
+    for (const { key } of others.toReversed()) this.#join({ key: key, at, isJoined: true });
+    return this.#take(toWakeRow(this.#rows.count, { key: last!.key, at }), command);
   }
   #join(wake: StoredWake): void {
     const row = toWakeRow(this.#rows.count, wake);

@@ -83,7 +83,7 @@ export async function findTakes(
     const data = hasData ? await reader.eventData(mailbox, id) : undefined;
     if (hasData && data === undefined) return undefined; // it has expired meanwhile
     const accepted = await walk.acceptEvent(filter!, data);
-    if ("value" in accepted) return { key: key!, event: id, receivedAt, value: accepted.value };
+    if ("value" in accepted) return { key: key, event: id, receivedAt, value: accepted.value };
     reader.refused(execution, stepId, id, accepted.problem);
     return undefined;
   }
