@@ -64,7 +64,8 @@ describe.each<Rule>(["none", "ownership", "desk", "teams"])("with the rule %s", 
     return { executionId, workflowId, userId: owner.id, team, revoked };
   }
 
-  it("a list stream has exactly the executions that its caller may read at that moment", async () => {
+  const isLong = { timeout: bySize(120_000, 900_000) };
+  it("a list stream has exactly the executions that its caller may read at that moment", isLong, async () => {
     const random = new Random(seed);
     const open: { reader: Reader; seen: () => string[]; due: () => string[] }[] = [];
     const started: Started[] = [];
