@@ -69,8 +69,8 @@ export class ReadQuestion {
   }
 
   #viewFor(identity: Identity): AuthorizeExecution {
-    if (isOwner(this.state, identity)) return (this.#own ??= toAuthorizeExecution(this.state, true));
-    return (this.#foreign ??= toAuthorizeExecution(this.state, false));
+    if (isOwner(this.state, identity)) return (this.#own ??= new ExecutionView(this.state, true));
+    return (this.#foreign ??= new ExecutionView(this.state, false));
   }
 }
 
@@ -122,7 +122,7 @@ function toQuestion({ identity, snapshot: { authorizer } }: AccessRequest, state
   const about: Omit<AuthorizeRequest, "action"> = {
     user: identity.caller?.user,
     workflowId,
-    execution: toAuthorizeExecution(state, isOwner(state, identity)),
+    execution: new ExecutionView(state, isOwner(state, identity)),
   };
   const ask: Question["ask"] = (action, stepId) =>
     authorizer?.ask(stepId === undefined ? { ...about, action } : { ...about, action, stepId });
@@ -155,33 +155,54 @@ const isOwner = ({ execution }: ExecutionState, { caller }: Identity): boolean =
 const isVisible = (state: ExecutionState, identity: Identity): boolean =>
   !identity.ownership || isOwner(state, identity);
 
-/** Returns a frozen view. The values are copied when they are read: a list asks about many executions. */
-function toAuthorizeExecution({ execution, status, last }: ExecutionState, isOwn: boolean): AuthorizeExecution {
-  let copies: Map<string, unknown> | undefined;
-  function copy<T>(name: string, make: () => T): T {
-    copies ??= new Map();
-    if (!copies.has(name)) copies.set(name, deepFreeze(make()));
-    return copies.get(name) as T; // the result of `make` under the same name
+/** The execution that `authorize` gets. Its values are copied when they are read: a list asks about many executions. */
+class ExecutionView implements AuthorizeExecution {
+  readonly executionId: string;
+  readonly workflowId: string;
+  readonly status: AuthorizeExecution["status"];
+  readonly isOwn: boolean;
+  readonly userId: string | undefined;
+  readonly conversationId: string | undefined;
+  readonly startAt: string;
+  declare readonly user: AuthorizeExecution["user"];
+  declare readonly context: AuthorizeExecution["context"];
+  declare readonly input: unknown;
+  declare readonly suspension: AuthorizeExecution["suspension"];
+  readonly #state: ExecutionState;
+  readonly #copies: Record<string, unknown> = {};
+
+  constructor(state: ExecutionState, isOwn: boolean) {
+    const { id, workflowId, userId, conversationId, startAt } = state.execution;
+    this.executionId = id;
+    this.workflowId = workflowId;
+    this.status = state.status;
+    this.isOwn = isOwn;
+    this.userId = userId;
+    this.conversationId = conversationId;
+    this.startAt = toIso(startAt);
+    this.#state = state;
+    // Their functions are the same for all views. With functions of its own, each view would take a hidden class of V8,
+    // which only a full garbage collection frees.
+    Object.defineProperties(this, ExecutionView.#copied);
+    Object.freeze(this);
   }
-  return Object.freeze({
-    executionId: execution.id,
-    workflowId: execution.workflowId,
-    status,
-    isOwn,
-    userId: execution.userId,
-    conversationId: execution.conversationId,
-    startAt: toIso(execution.startAt),
-    get user() {
-      return copy("user", () => structuredClone(execution.user));
-    },
-    get context() {
-      return copy("context", () => structuredClone(execution.context));
-    },
-    get input() {
-      return copy("input", () => fromJsonText(execution.input));
-    },
-    get suspension() {
-      return copy("suspension", () => (last?.to === "suspended" ? toSuspension(last) : undefined));
-    },
-  });
+
+  #copy(name: string, make: (state: ExecutionState) => unknown): unknown {
+    if (!(name in this.#copies)) this.#copies[name] = deepFreeze(make(this.#state));
+    return this.#copies[name];
+  }
+
+  static #copied: PropertyDescriptorMap = Object.fromEntries(
+    Object.entries({
+      user: ({ execution }: ExecutionState) => structuredClone(execution.user),
+      context: ({ execution }: ExecutionState) => structuredClone(execution.context),
+      input: ({ execution }: ExecutionState) => fromJsonText(execution.input),
+      suspension: ({ last }: ExecutionState) => (last?.to === "suspended" ? toSuspension(last) : undefined),
+    }).map(([name, make]) => {
+      function get(this: ExecutionView): unknown {
+        return this.#copy(name, make);
+      }
+      return [name, { get, enumerable: true }];
+    }),
+  );
 }
