@@ -4,6 +4,7 @@ import { Session } from "node:inspector/promises";
 import { defineWorkflow } from "agentserve";
 import { expect, it, onTestFinished, vi } from "vitest";
 import { systemClock } from "../../src/core/clock.ts";
+import { Drive } from "../../src/backends/embedded/drive.ts";
 import { Runs } from "../../src/backends/embedded/runs.ts";
 import { Store } from "../../src/backends/embedded/store/store.ts";
 import { Writer } from "../../src/backends/embedded/store/writer.ts";
@@ -36,7 +37,7 @@ it("documents in docs/internals/engine.md the functions that a durable step goes
   const execution = { id: "x", workflowId: "two", input: "{}", context: {}, startAt: 0, steps: runnable.steps };
   const program = createProgram(programOptions(definition, createTestLogger([])));
   const LiveWalk = Object.getPrototypeOf(program.createWalk(execution, host)).constructor;
-  const classes: Record<string, any> = { Attempt, Run, LiveWalk, Interpreter, Fibers, Runs, Writer, Store };
+  const classes: Record<string, any> = { Attempt, Run, LiveWalk, Interpreter, Fibers, Drive, Runs, Writer, Store };
   const calls: string[] = [];
   for (const [type, { prototype }] of Object.entries(classes)) {
     for (const name of Object.getOwnPropertyNames(prototype)) {
@@ -83,7 +84,7 @@ const files: Record<string, string> = {
 
 it("has the loop of an execution on one screen of at most 60 lines", () => {
   const lines = readFileSync("src/engine/runs/run.ts", "utf8").split("\n");
-  const start = lines.findIndex((line) => line.startsWith("  #onAttemptEnded("));
+  const start = lines.findIndex((line) => line.startsWith("  end("));
   const end = lines.findIndex((line, index) => index > start && line.startsWith("  #decide("));
   const close = lines.findIndex((line, index) => index > end && line === "  }");
   console.log(`the loop, from the end of an attempt over #advance to the end of #decide: ${close - start + 1} lines`);

@@ -131,15 +131,15 @@ export const engine: readonly Mutation[] = [
   {
     breaks: "Steps start for a resume that is not committed",
     file: `${runs}/run.ts`,
-    find: `this.#stopped || this.#committed.status !== "running" || this.#decided`,
-    replace: `this.#stopped || this.#decided`,
+    find: `if (this.#committed.status !== "running" || this.#decided`,
+    replace: `if (this.#decided`,
     suite: "test/engine/commit-moments.test.ts",
   },
   {
     breaks: "The result of a step that ends while its execution is suspended is lost",
     file: `${runs}/run.ts`,
-    find: `return status !== "suspended" || this.inFlight === 0;`,
-    replace: `return status !== "suspended" || this.inFlight >= 0;`,
+    find: `return status !== "suspended" || this.#inFlight === 0;`,
+    replace: `return status !== "suspended" || this.#inFlight >= 0;`,
     suite: "test/engine/final-end.test.ts",
   },
   {

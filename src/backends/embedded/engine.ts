@@ -35,14 +35,14 @@ import { EmbeddedSchedules } from "./schedules.ts";
 import { EmbeddedUsage } from "./usage.ts";
 import { createPrivately, makePrivate } from "./file/data-file.ts";
 import { prepareFolder } from "./file/folder.ts";
-import { Runs, stopped, type EmbeddedRun, type RunsOptions } from "./runs.ts";
+import { Drive } from "./drive.ts";
+import { Runs, stopped, type RunsOptions } from "./runs.ts";
 import { findHolder, recordHolder, toHolderText } from "./file/holder.ts";
 import { holdFile, isHeld } from "./file/held-files.ts";
 import { whenFree, type WaitOptions } from "./file/lock.ts";
 import { readEvents, type EventCursor, type EventPage } from "../../engine/runs/read-events.ts";
 import { toGroup, type Admissible, type GroupName, type Reservation } from "../../engine/runs/groups.ts";
 import type { ChangeFilter } from "../../engine/runs/changes.ts";
-import { Run } from "../../engine/runs/run.ts";
 import type { Retention } from "../../engine/retention.ts";
 import { Recovery } from "./recovery.ts";
 import { WaitingExecutions } from "./waiting-executions.ts";
@@ -174,10 +174,10 @@ export class EmbeddedEngine implements Engine {
     this.#timers = timers;
     const { storedEvents = 100_000 } = this.#options;
     const mailbox = new Mailbox({ store, runs, sleepers, logger, storedEvents });
-    runs.onWait = (run) => mailbox.onWait(run);
-    runs.mayContinue = (run) => mailbox.mayContinue(run);
+    runs.onWait = (drive) => mailbox.onWait(drive);
+    runs.mayContinue = (drive) => mailbox.mayContinue(drive);
     runs.onGone = (number) => mailbox.onGone(number);
-    runs.endInOrder = (run, done) => mailbox.endInOrder(run, done);
+    runs.endInOrder = (drive, request) => mailbox.endInOrder(drive, request);
     this.#mailbox = mailbox;
   }
 
@@ -260,8 +260,8 @@ export class EmbeddedEngine implements Engine {
 
   /** Ends a turn that was removed with its conversation. */
   #dropTurn(id: string): void {
-    const run = this.#runs.get(id);
-    if (run) this.#runs.outrun(run);
+    const drive = this.#runs.get(id);
+    if (drive) this.#runs.forget(drive);
     this.#waiting.forget(id);
     this.conversations.giveUp(id);
   }
@@ -276,7 +276,7 @@ export class EmbeddedEngine implements Engine {
   }
 
   /** Replays an execution and registers its run; returns the first mismatch when it does not fit the program. */
-  async #load(state: StoredState, program: Program, slot?: Admissible): Promise<EmbeddedRun | { mismatch: string }> {
+  async #load(state: StoredState, program: Program, slot?: Admissible): Promise<Drive | { mismatch: string }> {
     const { id, steps } = state.execution;
     const isSame = hasSameSteps(steps, program.steps);
     const mismatch = isSame ? undefined : findMismatch(steps, program.steps, await this.#startedSteps(id));
@@ -342,7 +342,7 @@ export class EmbeddedEngine implements Engine {
     return reserve(group);
   }
 
-  readonly #wait = (run: EmbeddedRun): void => this.#waiting.takeOver(run);
+  readonly #wait = (drive: Drive): void => this.#waiting.takeOver(drive);
 
   async state(id: string): Promise<ExecutionState | undefined> {
     const state = this.#committed(id);
@@ -355,8 +355,8 @@ export class EmbeddedEngine implements Engine {
 
   /** Status and epoch of an execution, with the transitions that are being written. */
   #decided(id: string): Pick<ExecutionState, "status" | "epoch" | "last"> | undefined {
-    const run = this.#runs.get(id);
-    return run ? { ...run.decided, last: run.committed.last } : this.#store.state(id);
+    const drive = this.#runs.get(id);
+    return drive ? { ...drive.run.decided, last: drive.committed.last } : this.#store.state(id);
   }
 
   list(filter: ListFilter): Promise<ListPage> {
@@ -434,8 +434,9 @@ export class EmbeddedEngine implements Engine {
     };
     if (!this.#recovery) await this.#known.promise;
     if (this.#waiting.has(id)) return this.#waiting.suspend(id, toNext);
-    const run = this.#runs.get(id);
-    if (run) return isLegal(run.decided, toNext(undefined)) && this.#runs.command(run, toNext(run.position));
+    const drive = this.#runs.get(id);
+    if (drive)
+      return isLegal(drive.run.decided, toNext(undefined)) && this.#runs.command(drive, toNext(drive.walk.position()));
     const state = this.#store.state(id);
     if (!state || !isLegal(state, toNext(undefined))) return false;
     return this.#runs.commandUndriven(state, toNext(await this.#lastPosition(id))); // it was not recovered
@@ -475,22 +476,22 @@ export class EmbeddedEngine implements Engine {
     const state = this.#store.state(id)!;
     const group = toGroup(state.execution.workflowId, state.execution.concurrencyKey);
     const { isWaiting, release } = group ? await this.#reserve(group, program) : this.#runs.slots.reserve();
-    const run = await this.#load(state, program, isWaiting ? noSlot : undefined).finally(release);
+    const drive = await this.#load(state, program, isWaiting ? noSlot : undefined).finally(release);
     if (!isStill()) await this.#runs.written(); // another caller was first, or a cancel
     if (!isStill()) return false;
-    if (!(run instanceof Run)) throw new ServeError(409, `Workflow changed: ${run.mismatch}`);
+    if (!(drive instanceof Drive)) throw new ServeError(409, `Workflow changed: ${drive.mismatch}`);
     // An event that the execution does not wait for has let the run go, at the same time.
-    if (run.isReleased) return this.#continue(id, { epoch, branch }, toNext, program, tries + 1);
+    if (drive.isReleased) return this.#continue(id, { epoch, branch }, toNext, program, tries + 1);
     // Nothing of it is in flight: if the store cannot be written, the run is forgotten again.
     const wait = isWaiting ? this.#wait : undefined;
-    return this.#runs.command(run, toNext(), { isJustLoaded: true, wait });
+    return this.#runs.command(drive, toNext(), { isJustLoaded: true, wait });
   }
 
   /** Whether a branch waits, by the key of its wake. */
   #isParked(id: string, key: string): boolean {
-    const run = this.#runs.get(id);
+    const drive = this.#runs.get(id);
     const last = this.#store.state(id)?.last;
-    const pending = run ? run.parkedBranches() : last?.to === "suspended" ? last.pending : [];
+    const pending = drive ? drive.walk.parkedBranches() : last?.to === "suspended" ? last.pending : [];
     return pending.some((one) => one.key === key);
   }
 
@@ -526,15 +527,15 @@ export class EmbeddedEngine implements Engine {
     }
     // Another transition may be first, such as a suspension because the workflow has changed. The cancel follows on it.
     for (let tries = 0; tries < mostTries; tries++) {
-      const run = this.#runs.get(id);
-      const state = run?.committed ?? this.#store.state(id);
+      const drive = this.#runs.get(id);
+      const state = drive?.committed ?? this.#store.state(id);
       if (!state) return false;
       const next = this.#toCancellation(reason);
-      if (!isLegal(run?.decided ?? state, next)) {
+      if (!isLegal(drive?.run.decided ?? state, next)) {
         await this.#runs.written(); // its end is durable before the caller hears of it
         return false;
       }
-      const made = await (run ? this.#runs.command(run, next) : this.#runs.commandUndriven(state, next));
+      const made = await (drive ? this.#runs.command(drive, next) : this.#runs.commandUndriven(state, next));
       if (made) return made;
     }
     throw busy(`Execution ${id} changes too fast to be cancelled`, 1);

@@ -1,6 +1,5 @@
 import { systemClock, type Clock } from "../../core/clock.ts";
 import { ServeError, shuttingDown } from "../../core/error.ts";
-import type { JsonText } from "../../core/json.ts";
 import { heapPerByte, quarterOfHeap, toWeight, unknownDensity } from "../../core/heap-weight.ts";
 import { withIds, type Logger } from "../../core/log.ts";
 import type { Metrics } from "../../core/metrics.ts";
@@ -13,17 +12,16 @@ import { countStart, countStates } from "../../engine/runs/count-states.ts";
 import type { OnSettled } from "../../engine/execution-log.ts";
 import { groupOf, type Admissible, type Reservation } from "../../engine/runs/groups.ts";
 import { toCommandRow } from "../../engine/runs/journal-row.ts";
-import type { NextTimes } from "../../engine/runs/agenda.ts";
-import type { AttemptRecords } from "../../engine/contract/records.ts";
 import { isTurn } from "../../engine/turn-execution.ts";
 import { Changes } from "../../engine/runs/changes.ts";
 import { Readers } from "../../engine/runs/readers.ts";
-import { Run, type Change, type Commit, type Reactions, type RunHost } from "../../engine/runs/run.ts";
+import type { Change } from "../../engine/runs/run.ts";
 import { Slots } from "../../engine/runs/slots.ts";
 import { Waiters } from "../../engine/runs/waiters.ts";
+import { Drive, type DriveHost, type Request } from "./drive.ts";
 import { FileGoneError } from "./file/data-file.ts";
 import { unavailable } from "./file/sqlite-error.ts";
-import type { Store, StoredState } from "./store/store.ts";
+import type { Commit, Store, StoredState } from "./store/store.ts";
 import { Writer } from "./store/writer.ts";
 import { Absences } from "./waits/absences.ts";
 import { Rests } from "./waits/rests.ts";
@@ -44,31 +42,28 @@ export interface RunsOptions {
   readonly onSettled?: OnSettled | undefined;
 }
 
-export type EmbeddedRun = Run<StoredState>;
-
 interface CommandOptions {
-  /** The run has nothing in flight: if the store cannot be written, it is forgotten again. */
+  /** The drive has nothing in flight: if the store cannot be written, it is forgotten again. */
   readonly isJustLoaded?: boolean;
-  /** The run is handed over when the transition is written. */
-  readonly wait?: ((run: EmbeddedRun) => void) | undefined;
+  /** The drive is handed over when the transition is written. */
+  readonly wait?: ((drive: Drive) => void) | undefined;
 }
 
 interface BeginParts extends Pick<Reservation, "release"> {
-  readonly wait: ((run: EmbeddedRun) => void) | undefined;
+  readonly wait: ((drive: Drive) => void) | undefined;
   readonly copied: readonly CopiedRow[] | undefined;
 }
 
 /**
  * The executions that this process drives, with their readers, waiters and slots.
  *
- * It owns the map from id to run, and is the only one that commits changes of executions.
- * J1. At most one run per execution. An execution that has ended, or is suspended with nothing in flight, has none, except
+ * It owns the map from id to drive.
+ * J1. At most one drive per execution. An execution that has ended, or is suspended with nothing in flight, has none, except
  *     while a resume of it is being written.
- * J2. Every change is one job of the writer. Executions with a run change only through it.
- * J3. Nothing of a released run is written.
- * J4. A run whose execution has become running has a slot, or waits for one.
+ * J2. Executions with a drive change only through it.
+ * J3. A drive whose execution has become running has a slot, or waits for one.
  */
-export class Runs implements RunHost<StoredState> {
+export class Runs implements DriveHost {
   readonly writer: Writer;
   readonly readers: Readers;
   readonly changes: Changes = new Changes();
@@ -76,13 +71,13 @@ export class Runs implements RunHost<StoredState> {
   readonly slots: Slots;
   readonly rests: Rests;
   readonly #absences: Absences;
-  readonly #store: Store;
+  readonly store: Store;
   readonly #logger: Logger;
   readonly #metrics: Metrics | undefined;
   readonly #onSettled: OnSettled;
   readonly executionBytes: number;
   readonly clock: Clock;
-  readonly #runs = new Map<string, EmbeddedRun>();
+  readonly #drives = new Map<string, Drive>();
   /** The callers of `nextChange`. */
   readonly #watchers = new Map<string, () => void>();
   /** The time by which durations are measured that began with a row; undefined if they follow the wall clock. */
@@ -91,17 +86,17 @@ export class Runs implements RunHost<StoredState> {
   onTimer: () => void = () => {};
   /** Called when a turn has ended, or is left to the next start. */
   onTurnEnd: (id: string) => void = () => {};
-  /** A branch of a run may wait for an event, or may take one now. */
-  onWait: (run: EmbeddedRun) => void = () => {};
-  /** Returns true if a stored event may end a wait of a run that is suspended. `tell` follows. */
-  mayContinue: (run: EmbeddedRun) => boolean = () => false;
+  /** A branch of an execution may wait for an event, or may take one now. */
+  onWait: (drive: Drive) => void = () => {};
+  /** Returns true if a stored event may end a wait of a suspended execution. `tell` follows. */
+  mayContinue: (drive: Drive) => boolean = () => false;
   /** The suspensions that callers have not been told, because a stored event may end them at once. */
   readonly #untold = new Set<number>();
-  /** A run is gone, and has not seen events that came for its execution meanwhile. */
+  /** A drive is gone, and has not seen events that came for its execution meanwhile. */
   onGone: (number: number) => void = () => {};
   /** Called before the last commit of the process. */
   onClosing: () => void = () => {};
-  endInOrder: (run: EmbeddedRun, done?: () => void) => Promise<boolean> | undefined = () => undefined;
+  endInOrder: (drive: Drive, request?: Request) => Promise<boolean> | undefined = () => undefined;
   #closing = false;
   #whenIdle = (): void => {};
 
@@ -110,7 +105,7 @@ export class Runs implements RunHost<StoredState> {
     const { runningExecutions: running, queuedExecutions: queued, waitingExecutions: waiting } = options;
     this.executionBytes = executionBytes;
     this.clock = options.clock ?? systemClock;
-    this.#store = store;
+    this.store = store;
     this.#logger = logger;
     this.#metrics = metrics;
     this.#onSettled = options.onSettled ?? (() => {});
@@ -134,48 +129,50 @@ export class Runs implements RunHost<StoredState> {
       slots: this.slots,
       writer: this.writer,
       waits: store.waits,
-      forget: (run) => this.#forget(run),
-      fail: (run, error) => this.failed(run, error),
+      forget: (drive) => this.forget(drive),
+      fail: (drive, error) => this.failed(drive, error),
       onTimer: () => this.onTimer(),
     });
     this.#absences = new Absences({
       slots: this.slots,
       writer: this.writer,
       store,
-      fail: (run, error) => this.failed(run, error),
+      fail: (drive, error) => this.failed(drive, error),
     });
   }
 
-  get(id: string): EmbeddedRun | undefined {
-    return this.#runs.get(id);
+  get(id: string): Drive | undefined {
+    return this.#drives.get(id);
   }
-  all(): EmbeddedRun[] {
-    return [...this.#runs.values()];
+  all(): Drive[] {
+    return [...this.#drives.values()];
   }
 
   /**
    * Starts a new execution, a fork with the results that it copies. Resolves to false when there is one with this id already.
-   * `release` gives a reserved place back. With `wait`, the run is released when the start is written, and handed over.
+   * `release` gives a reserved place back. With `wait`, the drive is released when the start is written, and handed over.
    */
   begin(execution: Execution, program: Program, { release, wait, copied }: BeginParts): Promise<boolean> {
-    const run = this.#createRun({ number: this.#store.newNumber(), execution, status: "running", epoch: 0 }, program);
+    const state: StoredState = { number: this.store.newNumber(), execution, status: "running", epoch: 0 };
+    const drive = new Drive(state, program, this);
     const { promise, resolve, reject } = Promise.withResolvers<boolean>();
     const end = (): void => {
       release();
-      run.release("The execution was not started");
+      drive.release("The execution was not started");
     };
-    const reactions: Reactions<StoredState> = {
-      done: (commit) => {
-        if (!commit) end();
-        else {
-          if (!isTurn(execution)) countStart(this.#metrics, execution.workflowId);
-          // A workflow without steps has ended.
-          if (wait && run.decided.status === "running") this.handOver(run, wait);
-          else this.#drive(run);
-          release();
-          if (!isTurn(execution)) this.changes.publish({ execution, status: "running", epoch: 0 });
-        }
-        resolve(commit !== undefined);
+    const request: Request = {
+      done: () => {
+        if (!isTurn(execution)) countStart(this.#metrics, execution.workflowId);
+        // A workflow without steps has ended.
+        if (wait && drive.run.decided.status === "running") this.handOver(drive, wait);
+        else this.#add(drive);
+        release();
+        if (!isTurn(execution)) this.changes.publish({ execution, status: "running", epoch: 0 });
+        resolve(true);
+      },
+      lost: () => {
+        end();
+        resolve(false);
       },
       fail: (error) => {
         end();
@@ -187,30 +184,31 @@ export class Runs implements RunHost<StoredState> {
         return true;
       },
     };
-    run.begin(reactions, copied);
-    if (wait) this.#markWaiting(run);
+    drive.run.begin(copied ?? [], request);
+    if (wait) this.#markWaiting(drive);
     return promise;
   }
 
-  #drive(run: EmbeddedRun): void {
-    const { id, input } = run.execution;
-    this.#runs.set(id, run);
-    if (this.#closing) run.stop(); // it continues at the next start
-    if (isTurn(run.execution)) run.admit();
-    else this.slots.enter(run, toWeight(input), groupOf(run));
+  /** Drives a new execution. */
+  #add(drive: Drive): void {
+    const { id, input } = drive.execution;
+    this.#drives.set(id, drive);
+    if (this.#closing) drive.run.stop(); // it continues at the next start
+    if (isTurn(drive.execution)) drive.admit();
+    else this.slots.enter(drive, toWeight(input), groupOf(drive));
   }
 
-  /** Lets an execution wait without a run. */
-  handOver(run: EmbeddedRun, wait: (run: EmbeddedRun) => void): void {
-    this.#forget(run); // one that was resumed
-    run.release("The execution waits for its turn");
-    wait(run);
+  /** Lets an execution wait without a drive. */
+  handOver(drive: Drive, wait: (drive: Drive) => void): void {
+    this.forget(drive); // one that was resumed
+    drive.release("The execution waits for its turn");
+    wait(drive);
   }
 
   /** Marks an execution that waits, in the transaction of its start or resume. */
-  #markWaiting({ committed: { number } }: EmbeddedRun): void {
+  #markWaiting({ number }: Drive): void {
     this.writer.write({
-      work: () => this.#store.startWaiting(number),
+      work: () => this.store.startWaiting(number),
       done: () => {},
       fail: () => {}, // only a count of crashes depends on it
       stalled: () => true,
@@ -221,48 +219,48 @@ export class Runs implements RunHost<StoredState> {
    * Drives an execution of the file from now on, in a slot that it takes over, or else the next free one. Resolves to the
    * reason when its journal does not fit this code.
    */
-  async load(found: StoredState, program: Program, slot?: Admissible): Promise<EmbeddedRun | { mismatch: string }> {
+  async load(found: StoredState, program: Program, slot?: Admissible): Promise<Drive | { mismatch: string }> {
     const { number } = found;
     const { steps } = program;
-    const run = this.#createRun({ ...found, execution: { ...found.execution, steps } }, program);
-    const { id } = run.execution;
+    const drive = new Drive({ ...found, execution: { ...found.execution, steps } }, program, this);
+    const { id } = drive.execution;
     let mismatch: string | undefined;
     try {
-      mismatch = await run.replay(this.#store.journal(number), this.nowOf);
+      mismatch = await drive.run.replay(this.store.journal(number), this.nowOf);
       this.refuseWhenClosing();
     } catch (error) {
-      run.release("The execution could not be loaded");
+      drive.release("The execution could not be loaded");
       throw this.toAnswer(error);
     }
-    const other = this.#runs.get(id); // loaded at the same time
+    const other = this.#drives.get(id); // loaded at the same time
     if (other) {
-      run.release("The execution is driven by another run");
+      drive.release("The execution has another drive");
       return other;
     }
     if (mismatch !== undefined) {
-      run.release("The execution does not match the code");
+      drive.release("The execution does not match the code");
       return { mismatch };
     }
-    this.#runs.set(id, run);
-    if (run.committed.status === "running") this.onWait(run);
-    if (isTurn(run.execution)) run.admit(); // its slot is given back
-    else if (slot) this.slots.replace(slot, run);
-    else this.slots.enter(run, run.bytes * unknownDensity, groupOf(run));
+    this.#drives.set(id, drive);
+    if (drive.committed.status === "running") this.onWait(drive);
+    if (isTurn(drive.execution)) drive.admit(); // its slot is given back
+    else if (slot) this.slots.replace(slot, drive);
+    else this.slots.enter(drive, drive.run.bytes * unknownDensity, groupOf(drive));
     // From now on steps of this code begin: later code is compared with it.
     if (!hasSameSteps(found.execution.steps, steps))
       this.writer.write({
-        work: () => this.#store.redefine(number, steps),
+        work: () => this.store.redefine(number, steps),
         done: () => {},
-        fail: (error) => this.failed(run, error),
+        fail: (error) => this.failed(drive, error),
       });
-    return run;
+    return drive;
   }
 
   /**
-   * Makes a transition of an execution that has a run. Resolves to the new state, or to false when another transition was first.
+   * Makes a transition of an execution that has a drive. Resolves to the new state, or to false when another transition was first.
    */
   command(
-    run: EmbeddedRun,
+    drive: Drive,
     next: Transition,
     { isJustLoaded = false, wait }: CommandOptions = {},
   ): Promise<ExecutionState | false> {
@@ -271,36 +269,36 @@ export class Runs implements RunHost<StoredState> {
     const { stallCause } = this.writer;
     if (stallCause && !isJustLoaded) throw refused(stallCause);
     const { promise, resolve, reject } = Promise.withResolvers<ExecutionState | false>();
-    run.command(next, {
+    drive.run.command(next, {
       done: (commit) => {
-        if (commit) {
-          if (wait && !run.isChanging) this.handOver(run, wait); // otherwise it ends, or waits with its run
-          return resolve(commit.states[0]!);
-        }
-        // The run was released because a change before this one could not be written.
-        const { status, epoch } = this.#store.state(run.execution.id) ?? {};
+        if (wait && !drive.isChanging) this.handOver(drive, wait); // otherwise it ends, or waits with its drive
+        resolve(commit.states[0]!);
+      },
+      lost: () => {
+        // The drive was released because a change before this one could not be written.
+        const { status, epoch } = this.store.state(drive.execution.id) ?? {};
         const isOpen = status === "running" || status === "suspended";
-        if (run.isReleased && isOpen && epoch === run.committed.epoch)
-          return reject(refused(new Error("The run was released")));
+        if (drive.isReleased && isOpen && epoch === drive.committed.epoch)
+          return reject(refused(new Error("The drive was released")));
         // The execution ended while it was loaded.
-        this.#forget(run);
+        this.forget(drive);
         resolve(false);
       },
       fail: (error) => {
-        this.failed(run, error);
+        this.failed(drive, error);
         reject(this.toAnswer(error));
       },
       stalled: (cause) => {
-        if (isJustLoaded) this.#forget(run);
+        if (isJustLoaded) this.forget(drive);
         reject(refused(cause));
         return isJustLoaded;
       },
     });
-    if (wait) this.#markWaiting(run);
+    if (wait) this.#markWaiting(drive);
     return promise;
   }
 
-  /** Makes a transition of an execution that has no run: only its event follows from it. `onCommit` is called before it is published. */
+  /** Makes a transition of an execution that has no drive: only its event follows from it. `onCommit` is called before it is published. */
   commandUndriven(
     state: StoredState,
     next: Transition,
@@ -308,23 +306,23 @@ export class Runs implements RunHost<StoredState> {
   ): Promise<ExecutionState | false> {
     const { number, execution, epoch } = state;
     const { promise, resolve, reject } = Promise.withResolvers<ExecutionState | false>();
-    const row = toCommandRow(this.#store.newRow(), epoch + 1, next);
+    const row = toCommandRow(this.store.newRow(), epoch + 1, next);
     const toChange = (seq: number): Change => {
       return { row, at: next.at, events: [], transitions: [next], epoch, seq, starts: [], parks: [] };
     };
-    this.writer.write<{ change: Change; commit: Commit<StoredState> } | undefined>({
+    this.writer.write<{ change: Change; commit: Commit } | undefined>({
       work: () => {
-        this.#store.waits.remove(number);
-        const change = toChange(this.#store.lastSeq(number) + 1);
-        const commit = this.#store.save(state, change, noRow);
+        this.store.waits.remove(number);
+        const change = toChange(this.store.lastSeq(number) + 1);
+        const commit = this.store.save(state, change, noRow);
         return commit && { change, commit };
       },
       done: (saved) => {
         onCommit();
         if (saved) {
           this.rests.leavePlace(number);
-          const loaded = this.#runs.get(execution.id);
-          if (loaded?.committed.epoch === epoch) this.outrun(loaded); // it does not know this transition
+          const loaded = this.#drives.get(execution.id);
+          if (loaded?.committed.epoch === epoch) this.forget(loaded); // it does not know this transition
           this.#publish(execution.id, saved.change, saved.commit);
         }
         resolve(saved ? saved.commit.states[0]! : false);
@@ -336,62 +334,6 @@ export class Runs implements RunHost<StoredState> {
       },
     });
     return promise;
-  }
-
-  #createRun(state: StoredState, { createWalk }: Program): EmbeddedRun {
-    return new Run(state, createWalk, this);
-  }
-
-  newRow(): number {
-    return this.#store.newRow();
-  }
-
-  readRow(run: EmbeddedRun, row: number): JsonText | undefined {
-    return this.#store.text(run.committed.number, row);
-  }
-
-  async openRecords(run: EmbeddedRun, key: string): Promise<AttemptRecords> {
-    const { number } = run.committed;
-    const { records, usage: counts } = this.#store;
-    const write: AttemptRecords["write"] = (name, text, usage) =>
-      new Promise((resolve, reject) => {
-        const row = this.newRow();
-        const over = (): void => reject(new Error("The execution is no longer driven by this process"));
-        this.writer.write({
-          work: () => {
-            if (!run.isReleased && records.add(row, number, key, name, text) && usage) counts.add(usage);
-            return !run.isReleased;
-          },
-          done: (isWritten) => {
-            this.#watchers.get(run.execution.id)?.(); // as after a row
-            if (isWritten) resolve();
-            else over();
-          },
-          fail: reject,
-          stalled: () => {
-            if (run.isReleased) over();
-            return run.isReleased;
-          },
-        });
-      });
-    return { found: records.read(number, key), write };
-  }
-
-  commit(run: EmbeddedRun, change: Change, { done, fail, stalled }: Reactions<StoredState>): void {
-    const { number } = run.committed;
-    this.writer.write<Commit<StoredState> | undefined>({
-      work: () => {
-        if (run.isReleased) return undefined;
-        this.rests.remove(number);
-        return this.#store.save(run.committed, change, (row) => run.readRow(row));
-      },
-      done: (commit) => {
-        if (commit) this.rests.forget(number);
-        done(commit);
-      },
-      fail,
-      stalled,
-    });
   }
 
   /** Writes in one job of the writer. */
@@ -425,7 +367,7 @@ export class Runs implements RunHost<StoredState> {
     );
   }
 
-  /** Resolves when a row of an execution is committed, its code waits for others, or its run is forgotten. One caller at a time. */
+  /** Resolves when a row of an execution is committed, its code waits for others, or its drive is forgotten. One caller at a time. */
   nextChange(id: string): Promise<void> {
     return new Promise((resolve) => {
       this.#watchers.set(id, () => {
@@ -435,21 +377,26 @@ export class Runs implements RunHost<StoredState> {
     });
   }
 
-  publish(run: EmbeddedRun, change: Change, commit: Commit<StoredState>): void {
-    if (change.row?.body) this.slots.grow(run, toWeight(change.row.body));
-    if (this.#watchers.size > 0) this.#watchers.get(run.execution.id)?.();
-    this.#publish(run.execution.id, change, commit, run);
-    if (change.transitions.some(({ to }) => to === "running")) this.#seat(run);
-    if (change.parks.length > 0 || change.transitions.length > 0) this.onWait(run);
+  publish(drive: Drive, change: Change, commit: Commit): void {
+    if (change.row?.body) this.slots.grow(drive, toWeight(change.row.body));
+    this.changed(drive.execution.id);
+    this.#publish(drive.execution.id, change, commit, drive);
+    if (change.transitions.some(({ to }) => to === "running")) this.#enter(drive);
+    if (change.parks.length > 0 || change.transitions.length > 0) this.onWait(drive);
   }
 
-  /** Queues a run for a slot that has just become running, if it has none. */
-  #seat(run: EmbeddedRun): void {
-    if (run.isReleased || run.committed.status !== "running" || isTurn(run.execution) || this.slots.has(run)) return;
-    this.slots.enter(run, run.bytes * unknownDensity, groupOf(run));
+  /** Queues a drive for a slot whose execution has just become running, if it has none. */
+  #enter(drive: Drive): void {
+    if (drive.isReleased || drive.committed.status !== "running" || isTurn(drive.execution)) return;
+    if (!this.slots.has(drive)) this.slots.enter(drive, drive.run.bytes * unknownDensity, groupOf(drive));
   }
 
-  #publish(id: string, { at, seq }: Change, { events, states }: Commit<StoredState>, run?: EmbeddedRun): void {
+  /** Calls the caller of `nextChange`. */
+  readonly changed = (id: string): void => {
+    if (this.#watchers.size > 0) this.#watchers.get(id)?.();
+  };
+
+  #publish(id: string, { at, seq }: Change, { events, states }: Commit, drive?: Drive): void {
     if (this.readers.has(id)) {
       const first = seq - events.length + 1;
       for (const [index, event] of events.entries()) this.readers.publish(id, toEvent(id, first + index, at, event));
@@ -460,9 +407,9 @@ export class Runs implements RunHost<StoredState> {
       this.changes.publish(state);
       if (state.last?.to === "suspended" && state.last.wake) this.onTimer();
       if (state.status === "running") continue;
-      if (state.status === "suspended" && run && this.mayContinue(run)) this.#untold.add(run.committed.number);
+      if (state.status === "suspended" && drive && this.mayContinue(drive)) this.#untold.add(drive.number);
       else this.waiters.notify(id, state);
-      this.#onSettled(state, run?.failedStep);
+      this.#onSettled(state, drive?.failedStep);
     }
   }
 
@@ -472,7 +419,7 @@ export class Runs implements RunHost<StoredState> {
   /** Stored events were offered to an execution: its callers are told if it is still suspended. */
   tell(number: number): void {
     if (!this.#untold.delete(number)) return;
-    const state = this.#store.stateOf(number);
+    const state = this.store.stateOf(number);
     if (state && state.status !== "running") this.waiters.notify(state.execution.id, state);
   }
 
@@ -480,57 +427,42 @@ export class Runs implements RunHost<StoredState> {
     this.readers.publish(event.executionId, event);
   }
 
-  stalled({ execution: { id } }: EmbeddedRun, cause: unknown): void {
+  stalled({ execution: { id } }: Drive, cause: unknown): void {
     this.waiters.refuse(id, unavailable(`Execution ${id} continues when storage can be written again`, cause));
   }
 
-  /** Forgets a run that is idle: the file has everything about it. */
-  progressed(run: EmbeddedRun): void {
-    if (run.isIdle) this.#forget(run);
-    this.#checkIdle();
+  lend(drive: Drive): void {
+    this.#absences.begin(drive);
+    this.changed(drive.execution.id);
+    this.progressed();
+  }
+  regain(drive: Drive): Promise<void> {
+    return this.#absences.end(drive);
   }
 
-  rest(run: EmbeddedRun, ms: number, times: NextTimes): void {
-    this.rests.begin(run, ms, times);
-  }
-  wakeUp(run: EmbeddedRun): void {
-    this.rests.end(run);
-  }
-  lend(run: EmbeddedRun): void {
-    this.#absences.begin(run);
-    this.#watchers.get(run.execution.id)?.();
-    this.#checkIdle();
-  }
-  regain(run: EmbeddedRun): Promise<void> {
-    return this.#absences.end(run);
+  forget(drive: Drive): void {
+    const { number, execution, run } = drive;
+    if (this.#drives.get(execution.id) !== drive) return;
+    this.#drives.delete(execution.id);
+    this.rests.forget(number);
+    if (run.isAhead) this.onGone(number);
+    this.#absences.forget(drive);
+    drive.release("The execution is no longer driven by this process");
+    this.slots.leave(drive);
+    this.changed(execution.id);
+    this.progressed();
   }
 
-  #forget(run: EmbeddedRun): void {
-    if (this.#runs.get(run.execution.id) !== run) return;
-    this.#runs.delete(run.execution.id);
-    this.rests.forget(run.committed.number);
-    if (run.isAhead) this.onGone(run.committed.number);
-    this.#absences.forget(run);
-    run.release("The execution is no longer driven by this process");
-    this.slots.leave(run);
-    this.#watchers.get(run.execution.id)?.();
-  }
-
-  /** Stops a run of which a row can never be written. Its execution stays in the file as it is, for the next start. */
-  failed(run: EmbeddedRun, error: unknown): void {
-    const { id, workflowId, userId, conversationId } = run.execution;
-    if (run.isReleased) return; // known already
-    this.#forget(run);
+  /** Stops a drive of which a row can never be written. Its execution stays in the file as it is, for the next start. */
+  failed(drive: Drive, error: unknown): void {
+    const { id, workflowId, userId, conversationId } = drive.execution;
+    if (drive.isReleased) return; // known already
+    this.forget(drive);
     if (this.#closing) return;
     const logger = withIds(this.#logger, { executionId: id, workflowId, userId, conversationId });
     logger.error("Execution stopped: a result cannot be stored. It continues at the next start", { error });
     this.waiters.refuse(id, stopped(id));
     this.readers.close(id);
-  }
-
-  outrun(run: EmbeddedRun): void {
-    this.#forget(run);
-    this.#checkIdle();
   }
 
   get isClosing(): boolean {
@@ -556,11 +488,11 @@ export class Runs implements RunHost<StoredState> {
   async close(drainMs: number, beside?: Promise<unknown>): Promise<void> {
     this.#closing = true;
     this.slots.close();
-    for (const run of this.#runs.values()) run.stop();
+    for (const { run } of this.#drives.values()) run.stop();
     this.readers.closeAll();
     const idle = Promise.withResolvers<void>();
     this.#whenIdle = idle.resolve;
-    this.#checkIdle();
+    this.progressed();
     const over = Promise.withResolvers<void>();
     const timer = setTimeout(over.resolve, drainMs);
     const ended = Promise.all([idle.promise, beside]);
@@ -569,12 +501,13 @@ export class Runs implements RunHost<StoredState> {
     this.waiters.close(shuttingDown());
     this.onClosing();
     this.writer.close();
-    for (const run of this.#runs.values()) run.release("The server is shutting down");
+    for (const drive of this.#drives.values()) drive.release("The server is shutting down");
   }
 
-  #checkIdle(): void {
+  progressed(): void {
     // Those that wait for other executions would do so until the end.
-    if (this.#closing && !this.all().some((run) => run.inFlight > 0 && !this.#absences.has(run))) this.#whenIdle();
+    if (this.#closing && !this.all().some((drive) => drive.walk.inFlight > 0 && !this.#absences.has(drive)))
+      this.#whenIdle();
   }
 }
 

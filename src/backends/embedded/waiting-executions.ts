@@ -6,7 +6,8 @@ import type { ExecutionState, Position, Transition } from "../../engine/executio
 import { agentOf, isTurn } from "../../engine/turn-execution.ts";
 import { toGroup, type Admissible, type GroupName } from "../../engine/runs/groups.ts";
 import { unavailable } from "./file/sqlite-error.ts";
-import { stopped, type EmbeddedRun, type Runs } from "./runs.ts";
+import type { Drive } from "./drive.ts";
+import { stopped, type Runs } from "./runs.ts";
 import type { LeftExecution, Store, StoredState } from "./store/store.ts";
 
 type ProgramOf = (workflowId: string) => Program | undefined;
@@ -16,11 +17,7 @@ export interface WaitingOptions {
   readonly runs: Runs;
   readonly logger: Logger;
   /** Replays an execution and registers its run, which takes over the slot; or returns the first mismatch with the code. */
-  readonly load: (
-    state: StoredState,
-    program: Program,
-    slot: Admissible,
-  ) => Promise<EmbeddedRun | { mismatch: string }>;
+  readonly load: (state: StoredState, program: Program, slot: Admissible) => Promise<Drive | { mismatch: string }>;
   /** The innermost step that had started and not ended. */
   readonly lastPosition: (id: string) => Promise<Position | undefined>;
 }
@@ -94,15 +91,15 @@ export class WaitingExecutions {
   }
 
   /** Takes over an execution that has just begun or was resumed. Its run is released. */
-  takeOver(run: EmbeddedRun): void {
-    const { number, execution } = run.committed;
+  takeOver(drive: Drive): void {
+    const { number, execution } = drive.committed;
     const { id, workflowId, concurrencyKey } = execution;
     const found: LeftExecution = {
       number,
       id,
       workflowId,
       crashes: 0,
-      bytes: run.bytes,
+      bytes: drive.run.bytes,
       concurrencyKey,
       isWaiting: true,
     };
@@ -133,12 +130,12 @@ export class WaitingExecutions {
         throw error instanceof ServeError ? error : unavailable("Storage cannot be read: nothing was changed", error);
       });
       runs.refuseWhenClosing();
-      const run = runs.get(id);
-      return run ? runs.command(run, toNext(run.position)) : false;
+      const drive = runs.get(id);
+      return drive ? runs.command(drive, toNext(drive.walk.position())) : false;
     });
     if (made !== undefined) return made;
-    const run = runs.get(id);
-    return run?.decided.status === "running" && runs.command(run, toNext(run.position));
+    const drive = runs.get(id);
+    return drive?.run.decided.status === "running" && runs.command(drive, toNext(drive.walk.position()));
   }
 
   /** Takes an execution out of the queue for a transition. Undefined when it has a run, or is not one of these. */

@@ -20,7 +20,7 @@ export interface NextTimes {
  * attempt whose time comes between two readings would have neither a start nor a next time.
  */
 export class Agenda {
-  readonly #clock: Clock;
+  readonly #clock: Pick<Clock, "now" | "monotonic">;
   /** The attempts to start, in the order in which they were added. */
   #starts: AttemptPlan[] = [];
   /** Those that have a delay, and the time by the monotonic clock when it ends. */
@@ -28,7 +28,7 @@ export class Agenda {
   /** The waits, and the end of a duration by the monotonic clock; undefined for a date. */
   #waits: Map<ParkedBranch<Value>, number | undefined> | undefined;
 
-  constructor(clock: Clock) {
+  constructor(clock: Pick<Clock, "now" | "monotonic">) {
     this.#clock = clock;
   }
 
@@ -38,6 +38,11 @@ export class Agenda {
       this.#starts.push(plan);
       if (plan.delay !== 0) (this.#delays ??= new Map()).set(plan, this.#toEnd(plan.dueAt, now));
     }
+  }
+
+  /** Adds an attempt that may start at once. */
+  addStart(plan: AttemptPlan): void {
+    this.#starts.push(plan);
   }
 
   /** Adds the waits of a decision; `now` is the time by which durations are measured, undefined if they follow the wall clock. */
@@ -76,10 +81,6 @@ export class Agenda {
     return taken;
   }
 
-  /** Whether an attempt may start. */
-  hasStarts(now: number): boolean {
-    return this.#starts.some((plan) => this.#mayStart(plan, now));
-  }
   #mayStart(plan: AttemptPlan, now: number): boolean {
     const end = this.#delays?.get(plan);
     return end === undefined || end <= now;
@@ -95,13 +96,6 @@ export class Agenda {
   /** The waits whose time has come. */
   dueWaits(): ParkedBranch<Value>[] {
     return !this.#waits?.size ? [] : [...this.#waits.keys()].filter((branch) => this.#msUntil(branch) <= 0);
-  }
-
-  /** Forgets what no branch waits for any more. Returns the milliseconds until the next time; undefined if there is none. */
-  next(now: number, isWaitingFor: (key: string) => boolean): number | undefined {
-    const { elapsed = Infinity, date = Infinity } = this.times(now, isWaitingFor);
-    const next = Math.min(elapsed - this.#clock.monotonic(), date === Infinity ? date : date - this.#clock.now());
-    return next === Infinity ? undefined : Math.max(0, next);
   }
 
   /** Forgets what no branch waits for any more. Returns the next times. Attempts that may start are not among them. */

@@ -1,29 +1,17 @@
-import type { Clock, ClockTimer } from "../../core/clock.ts";
-import { longestTimerMs } from "../../core/duration.ts";
+import type { Clock } from "../../core/clock.ts";
 import type { JsonText } from "../../core/json.ts";
-import type { AcceptedEvent, CreateWalk, Walk } from "../attempts/walk.ts";
-import type { EventBody, LiveEvent } from "../events.ts";
-import type { AttemptRecords } from "../contract/records.ts";
+import type { Walk } from "../attempts/walk.ts";
+import type { EventBody } from "../events.ts";
 import { toRowMismatch } from "../compare-steps.ts";
 import type { CopiedRow } from "../fork.ts";
-import type {
-  EventFilter,
-  Execution,
-  ExecutionState,
-  ExecutionStatus,
-  ParkedBranch,
-  Position,
-  Transition,
-} from "../execution.ts";
-import type { FailedStep } from "../execution-log.ts";
-import { inputRow, type Value } from "../walk/value.ts";
+import type { Execution, ExecutionState, ExecutionStatus, ParkedBranch, Transition } from "../execution.ts";
+import type { Value } from "../walk/value.ts";
 import type { AttemptPlan, AttemptResult, JournalInput } from "../walk/decision.ts";
 import type { ComingEvent } from "../wait-order.ts";
 import { Agenda, type NextTimes } from "./agenda.ts";
 import {
   eventOf,
   fromRow,
-  textOf,
   toCommand,
   toCommandRow,
   toEntryResult,
@@ -63,253 +51,181 @@ interface Copy {
   readonly original: number;
 }
 
-/** A change as it was committed. */
-export interface Commit<State> {
-  readonly events: readonly EventBody[];
-  /** The states that the transitions led to, in order. */
-  readonly states: readonly State[];
-}
-
-/** The callbacks of a commit. Exactly one of `done` and `fail` is called, unless `stalled` has dropped the change. They must not throw. */
-export interface Reactions<State> {
-  /** The change is durable. Undefined: nothing was written, because another writer was first or the run is released. */
-  readonly done: (commit: Commit<State> | undefined) => void;
-  /** The change can never be written. */
-  readonly fail: (error: unknown) => void;
-  /** The store cannot be written for now. Returns whether to drop the change; otherwise it waits until it can be. */
-  readonly stalled: (cause: unknown) => boolean;
-}
-
-/** The process around a run: its backend, its readers and waiters. */
-export interface RunHost<State extends ExecutionState> {
-  /** The most bytes of the input and all values of one execution. */
+/**
+ * The backend of one run. Its calls are synchronous, and answers come back as inputs of the run, one at a time.
+ *
+ * P1. Changes are stored in the order of `append`. `onMade` is called in that order, and never inside of `append`.
+ * P2. A change is published once, when it is durable and before `onMade`.
+ * P3. The run knows nothing of slots. `start` may wait for one. If the execution is suspended before, or no branch waits for
+ *     the attempt any more, the result is `notStarted`.
+ * P4. `alarm` may be late, but is not lost: `checkTimes` is the answer.
+ * P5. `onMade` is not called for a change that another writer was before, or that can never be stored. After it, and after
+ *     `release`, nothing is stored and no input comes.
+ */
+export interface RunPort<Request = unknown> {
+  readonly clock: Pick<Clock, "now" | "monotonic">;
+  /** Max bytes of the input and all values of one execution. */
   readonly executionBytes: number;
-  readonly clock: Clock;
   /** Reserves the number of the next journal row. */
   newRow(): number;
-  readRow(run: Run<State>, row: number): JsonText | undefined;
-  /** Opens the results that the attempt with this key records. */
-  openRecords(run: Run<State>, key: string): Promise<AttemptRecords>;
-  /** Writes a change in one transaction, and calls `done` in the order of the commits. */
-  commit(run: Run<State>, change: Change, reactions: Reactions<State>): void;
-  publish(run: Run<State>, change: Change, commit: Commit<State>): void;
-  publishLive(event: LiveEvent): void;
-  /** A result waits until the store can be written again. */
-  stalled(run: Run<State>, cause: unknown): void;
-  /** A result of the run can never be written. */
-  failed(run: Run<State>, error: unknown): void;
-  /** Another transition of an execution that was suspended is committed: the run does not know it. */
-  outrun(run: Run<State>): void;
-  /** A change was committed, or an attempt has ended: the run may be idle now. */
-  progressed(run: Run<State>): void;
-  /** Nothing happens in a running execution until some times, for these milliseconds: it needs no slot until then. */
-  rest(run: Run<State>, ms: number, times: NextTimes): void;
+  /**
+   * Stores a change. `onMade` gets the state that its transitions led to; undefined if it has none. `request` is what the
+   * backend has passed with the input.
+   */
+  append(change: Change, onMade: (state: ExecutionState | undefined) => void, request: Request | undefined): void;
+  /** Runs an attempt once there is a slot, and answers with `end`. */
+  start(plan: AttemptPlan): void;
+  /** Sets the next times, which replace the last ones; undefined: none. `isIdle`: until then the execution needs no slot. */
+  alarm(times: NextTimes | undefined, isIdle: boolean): void;
   /**
    * Ends the waits whose time has come and those that have an event, in the order of their times. Resolves to whether there
    * were any. Undefined: no time has come, or there is no event.
    */
-  endInOrder(run: Run<State>): Promise<boolean> | undefined;
-  /** A run that rests needs a slot again. */
-  wakeUp(run: Run<State>): void;
-  /** All code of the run waits for other executions: it needs no slot until then. */
-  lend(run: Run<State>): void;
-  /** Resolves when a run that has lent its slot has one again. */
-  regain(run: Run<State>): Promise<void>;
+  endInOrder(): Promise<boolean> | undefined;
+  /** The journal has everything: the execution has ended, or is suspended with nothing in flight. */
+  leave(): void;
 }
 
+/** The answer for an attempt that has not begun. */
+export const notStarted = "not started";
+
 /**
- * One execution that this process drives.
+ * The loop of one execution that this process drives.
  *
  * It owns the order of the changes of its execution, the attempts that wait for their start, and the times for which its
- * branches wait while it runs. Its life: created → replayed, if the execution is not new → admitted to a slot, and at rest
- * while it only waits for a time → idle → released (`release`).
- * It never writes by itself, and never answers a caller from what is only decided.
+ * branches wait while it runs. It takes one input at a time and handles it to its end. It never waits, never writes by
+ * itself, and never answers a caller.
  *
  * R1. Every change goes through `#advance`: decide → commit → publish → start.
- * R2. Nothing of a change is published or started before its commit. `decided` is ahead of `committed` by what is being written.
- * R3. Changes are committed in the order in which they were decided.
- * R4. An attempt starts only while the run is admitted and not stopped, the decided and the committed status are both
- *     `running`, and a branch waits for its entry.
- * R5. After `release` it changes nothing any more: changes that wait for their commit are dropped (`isReleased`).
+ * R2. Nothing of a change is started before its commit. `decided` is ahead of `committed` by what is being written.
+ * R3. Changes are appended in the order in which they were decided.
+ * R4. An attempt starts only while the run is not stopped, the decided and the committed status are both `running`, and a
+ *     branch waits for its entry.
+ * R5. After `release` it changes nothing any more.
  */
-export class Run<State extends ExecutionState = ExecutionState> {
+export class Run<Request = unknown> {
   readonly execution: Execution;
-  #committed: State;
-  #decided: { readonly status: ExecutionStatus; readonly epoch: number } = { status: "running", epoch: 0 };
-  readonly #host: RunHost<State>;
   readonly #walk: Walk;
+  readonly #port: RunPort<Request>;
+  #committed: ExecutionState;
+  #decided: { readonly status: ExecutionStatus; readonly epoch: number } = { status: "running", epoch: 0 };
   /** The number of the last event decided. */
   #seq = 0;
   /** The bytes of the input and of all rows. */
   #bytes: number;
   /** The number of changes that are being written. */
   #writing = 0;
-  /** The rows that are being written, for values that refer to them. */
-  readonly #unwritten = new Map<number, JournalRow>();
+  /** The number of attempts that were started and have not ended. */
+  #inFlight = 0;
   readonly #agenda: Agenda;
+  #hasAlarm = false;
   /** The ids of the events that have ended waits of this execution. */
   #takenEvents: Set<string> | undefined;
-  #timer: ClockTimer | undefined;
-  #admitted = false;
-  #resting = false;
-  /** It has rested, and waits for a slot. */
-  #isWaking = false;
-  #stopped = false;
-  #released = false;
+  #isStopped = false;
+  #isReleased = false;
 
-  constructor(state: State, createWalk: CreateWalk, host: RunHost<State>) {
+  constructor(state: ExecutionState, walk: Walk, port: RunPort<Request>) {
     this.execution = state.execution;
     this.#committed = state;
-    this.#host = host;
-    this.#agenda = new Agenda(host.clock);
+    this.#walk = walk;
+    this.#port = port;
+    this.#agenda = new Agenda(port.clock);
     this.#bytes = Buffer.byteLength(state.execution.input);
-    this.#walk = createWalk(state.execution, {
-      readRow: (row) => this.#readForAttempt(row),
-      publishLive: (event) => host.publishLive(event),
-      clock: host.clock,
-      slot: { lend: () => host.lend(this), regain: () => host.regain(this) },
-      openRecords: (key) => host.openRecords(this, key),
-    });
   }
 
-  /** A child is admitted before executions that nobody inside waits for. */
-  get isFirst(): boolean {
-    return this.execution.parent !== undefined;
-  }
-
-  /** The state as committed: the one that callers see. */
-  get committed(): State {
-    return this.#committed;
-  }
   /** Status and epoch as decided: ahead of the committed ones by what is being written. */
   get decided(): Pick<ExecutionState, "status" | "epoch"> {
     return this.#decided;
   }
 
   /** Starts a new execution. A fork starts with results of its original, which fit the code (`planFork`). */
-  begin(reactions: Reactions<State>, copied: readonly CopiedRow[] = []): void {
-    this.#advance(() => (copied.length > 0 ? this.#decideFork(copied) : this.#decideStart()), reactions);
+  begin(copied: readonly CopiedRow[], request: Request): void {
+    this.#advance(() => (copied.length > 0 ? this.#decideFork(copied) : this.#decideStart()), request);
   }
 
   /** Makes a transition from outside: suspend, resume, retry or cancel. */
-  command(next: Transition, reactions: Reactions<State>): void {
-    const row = toCommandRow(this.#host.newRow(), this.#decided.epoch + 1, next);
-    this.#advance(() => this.#decide({ command: toCommand(row.id, next) }, row, row.at), reactions);
+  command(next: Transition, request: Request): void {
+    const row = toCommandRow(this.#port.newRow(), this.#decided.epoch + 1, next);
+    this.#advance(() => this.#decide({ command: toCommand(row.id, next) }, row, row.at), request);
   }
 
   /**
    * Ends the waits whose time has come, in the order of their times; with an event, those that count before it. Returns
-   * whether there were any; `done` follows the commit.
+   * whether there were any.
    */
-  wakeDue(done: () => void = () => {}, event?: ComingEvent): boolean {
+  wakeDue(request?: Request, event?: ComingEvent): boolean {
     if (!this.#agenda.hasWaits) return false;
     const ended = this.#agenda.takeWaits(event).filter(({ key }) => this.#walk.isWaitingFor(key));
     if (ended.length === 0) return false;
-    const at = this.#host.clock.now();
+    const at = this.#port.clock.now();
     const last = ended.length - 1;
-    const wakes = ended.map(({ key }, index) => ({ key: key, at, isJoined: index < last || undefined }));
-    this.#wake(wakes, done);
+    const wakes = ended.map(({ key }, index) => ({ key, at, isJoined: index < last || undefined }));
+    this.#wake(wakes, request);
     return true;
   }
 
   /** Ends a wait by an event. Returns false when the branch waits no more, or the execution has had the event. */
-  wakeByEvent(
-    { key }: ParkedBranch<Value>,
-    event: string,
-    value: JsonText | undefined,
-    done: () => void = () => {},
-  ): boolean {
-    if (!this.mayWake || !this.#walk.isWaitingFor(key) || this.#takenEvents?.has(event)) return false;
-    this.#wake([{ key: key, at: this.#host.clock.now(), value, event }], done);
+  wakeByEvent({ key }: ParkedBranch<Value>, event: string, value: JsonText | undefined, request?: Request): boolean {
+    if (!this.mayWake || !this.#walk.isWaitingFor(key) || this.hasTaken(event)) return false;
+    this.#wake([{ key, at: this.#port.clock.now(), value, event }], request);
     return true;
   }
 
-  #wake(wakes: readonly StoredWake[], done: () => void): void {
-    const wasSuspended = this.#committed.status === "suspended";
-    const rows = wakes.map((wake) => toWakeRow(this.#host.newRow(), wake));
-    this.#advance(
-      () => {
-        const changes = rows.map((row) => this.#decide(fromRow(row), row, row.at));
-        const last = changes.at(-1)!;
-        const transitions = changes.flatMap((change) => change.transitions);
-        return { ...last, joined: rows.slice(0, -1), transitions, epoch: changes[0]!.epoch };
-      },
-      {
-        ...this.#onResult,
-        done: (commit) => {
-          // While the run was loaded, a request has made another transition: without it, and first.
-          if (!commit && wasSuspended) return this.#host.outrun(this);
-          this.#onResult.done(commit);
-          if (commit) done();
-        },
-      },
-    );
+  #wake(wakes: readonly StoredWake[], request: Request | undefined): void {
+    const rows = wakes.map((wake) => toWakeRow(this.#port.newRow(), wake));
+    this.#advance(() => {
+      const changes = rows.map((row) => this.#decide(fromRow(row), row, row.at));
+      const last = changes.at(-1)!;
+      const transitions = changes.flatMap((change) => change.transitions);
+      return { ...last, joined: rows.slice(0, -1), transitions, epoch: changes[0]!.epoch };
+    }, request);
   }
 
-  /** Checks the data of an event for a branch of this run. */
-  acceptEvent(filter: EventFilter, data: JsonText | undefined): Promise<AcceptedEvent> {
-    return this.#walk.acceptEvent(filter, data);
-  }
   /** Whether a wait may end by itself: not while the execution is suspended from outside, or has ended. */
   get mayWake(): boolean {
-    if (this.#released || this.#stopped) return false;
-    const { status, last } = this.#committed;
-    // A resume that is not committed may lose against a cancel. Waits end after it: `#launch`, and the mailbox, look again.
+    if (this.#isStopped) return false;
+    const { status, epoch, last } = this.#committed;
+    // A resume that is not committed may lose against a cancel. Waits end after it: `#proceed`, and the mailbox, look again.
     if (this.#decided.status === "running") return status === "running";
     const isOwn = last?.to === "suspended" && last.pending.length > 0;
-    return status === "suspended" && isOwn && this.#decided.epoch === this.#committed.epoch;
+    return status === "suspended" && isOwn && this.#decided.epoch === epoch;
   }
   /** Whether an event has ended a wait of this execution. */
   hasTaken(event: string): boolean {
     return this.#takenEvents?.has(event) ?? false;
-  }
-  /** The branches that wait for a person, a time or an event. */
-  parkedBranches(): readonly ParkedBranch<Value>[] {
-    return this.#walk.parkedBranches();
-  }
-
-  /** Whether a branch waits for something with this key. */
-  isWaitingFor(key: string): boolean {
-    return this.#walk.isWaitingFor(key);
   }
   /** Whether the time of a wait has come. */
   get hasDueWaits(): boolean {
     return this.#agenda.dueWaits().some(({ key }) => this.#walk.isWaitingFor(key));
   }
 
-  #onAttemptEnded({ key }: AttemptPlan, result: AttemptResult): void {
-    if (this.#released) return;
+  /** An attempt has ended, or was not started. */
+  end(plan: AttemptPlan, result: AttemptResult | typeof notStarted): void {
+    if (this.#isReleased) return;
+    this.#inFlight--;
+    if (result === notStarted) this.#agenda.addStart(plan);
     // The result of an attempt that lost a race, or whose execution was cancelled, is dropped.
-    if (!this.#walk.isWaitingFor(key)) return this.#host.progressed(this);
-    const kept = toBounded(result, { bytes: this.#bytes, executionBytes: this.#host.executionBytes });
-    const row = toEntryRow(this.#host.newRow(), key, kept);
-    this.#advance(() => this.#decide({ key, result: toEntryResult(row.id, kept) }, row, row.at), this.#onResult);
+    if (result === notStarted || !this.#walk.isWaitingFor(plan.key)) return this.#proceed();
+    const kept = toBounded(result, { bytes: this.#bytes, executionBytes: this.#port.executionBytes });
+    const row = toEntryRow(this.#port.newRow(), plan.key, kept);
+    this.#advance(() => this.#decide({ key: plan.key, result: toEntryResult(row.id, kept) }, row, row.at));
   }
 
   /** The loop of an execution. */
-  #advance(decide: () => Change, reactions: Reactions<State>): void {
+  #advance(decide: () => Change, request?: Request): void {
     // Decide, in memory. The next input may be decided before this change is durable.
     const change = decide();
-    const { row } = change;
     this.#writing++;
-    if (row) this.#unwritten.set(row.id, row);
-    // Commit the row, its events and its transitions, in one transaction with the changes of other runs.
-    this.#host.commit(this, change, {
-      ...reactions,
-      done: (commit) => {
-        this.#writing--;
-        if (commit) this.#committed = commit.states.at(-1) ?? this.#committed;
-        reactions.done(commit); // answers the caller, and registers a new run
-        if (!commit) return;
-        // Publish the events to readers, and the states to callers that wait.
-        this.#host.publish(this, change, commit);
-        // Start the attempts that the change calls for.
-        this.#agenda.addStarts(change.starts, change.at);
-        this.#launch();
-        if (row) this.#unwritten.delete(row.id); // only now: an attempt that has just started need not read the file
-        this.#host.progressed(this);
-      },
-    });
+    // Commit the row, its events and its transitions, in one transaction with the changes of other executions.
+    const onMade = (state: ExecutionState | undefined): void => {
+      // Publish: before this call, the backend has told the readers and the callers that wait (P2).
+      this.#writing--;
+      this.#committed = state ?? this.#committed;
+      // Start the attempts that the change calls for.
+      this.#agenda.addStarts(change.starts, change.at);
+      this.#proceed();
+    };
+    this.#port.append(change, onMade, request);
   }
 
   /** `now` is the time by which durations are measured; undefined if they follow the wall clock. */
@@ -341,7 +257,7 @@ export class Run<State extends ExecutionState = ExecutionState> {
   /** The next times of an execution that is suspended now. */
   #timesOf(transition: Transition<Value> | undefined): NextTimes | undefined {
     return transition?.to === "suspended"
-      ? this.#agenda.times(this.#host.clock.monotonic(), this.#isWaitingFor)
+      ? this.#agenda.times(this.#port.clock.monotonic(), this.#isWaitingFor)
       : undefined;
   }
 
@@ -354,7 +270,7 @@ export class Run<State extends ExecutionState = ExecutionState> {
     const changes = [this.#decideStart()];
     const copies: Copy[] = [];
     for (const { row: original, key } of copied) {
-      const row = { ...original, id: this.#host.newRow(), key };
+      const row = { ...original, id: this.#port.newRow(), key };
       changes.push(this.#decide(fromRow(row), row, this.execution.startAt));
       copies.push({ row, original: original.id });
     }
@@ -364,17 +280,6 @@ export class Run<State extends ExecutionState = ExecutionState> {
     const { transitions, times } = changes.at(-1)!; // a fork may end at once: its last steps have no code
     return { ...changes[0]!, events, transitions, times, starts, parks, seq: this.#seq, copies };
   }
-
-  readonly #onResult: Reactions<State> = {
-    done: (commit) => {
-      if (!commit) this.#host.failed(this, new Error("Another process changed the execution"));
-    },
-    fail: (error) => this.#host.failed(this, error),
-    stalled: (cause) => {
-      this.#host.stalled(this, cause);
-      return false;
-    },
-  };
 
   /**
    * Walks over the rows of a journal. Attempts that were in flight at its end are started again. Returns the
@@ -390,7 +295,7 @@ export class Run<State extends ExecutionState = ExecutionState> {
     const take = (input?: JournalInput, row?: JournalRow): void => {
       const now = row && nowOf(row.id);
       const { starts } = this.#decide(input, row, now);
-      if (starts.length > 0) this.#agenda.addStarts(starts, now ?? this.#host.clock.now());
+      if (starts.length > 0) this.#agenda.addStarts(starts, now ?? this.#port.clock.now());
     };
     take();
     for await (const rows of pages) {
@@ -407,114 +312,75 @@ export class Run<State extends ExecutionState = ExecutionState> {
     return `the stored status after ${last} is not the one that this version produces`;
   }
 
-  /** Allows attempts to start: the run has a slot. */
-  admit(): void {
-    this.#admitted = true;
-    this.#resting = this.#isWaking = false;
-    this.#launch();
-  }
-
-  /** The wall clock has jumped, or the time of a stored timer has come. */
+  /** A replayed run that is running continues, the wall clock has jumped, or the next time has come. */
   checkTimes(): void {
-    if (this.#committed.status === "running") this.#launch();
+    if (this.#committed.status === "running") this.#proceed();
     else if (this.mayWake) this.wakeDue();
   }
 
   readonly #isWaitingFor = (key: string): boolean => this.#walk.isWaitingFor(key);
 
-  /** Ends the waits and starts the attempts whose time has come. */
-  #launch(): void {
-    const { clock } = this.#host;
-    if (this.#timer) clock.clearTimeout(this.#timer);
-    if (this.#stopped || this.#committed.status !== "running" || this.#decided.status !== "running") return;
-    const ending = this.#host.endInOrder(this);
-    if (ending) return void ending.then(() => this.#launch());
-    if (this.wakeDue()) return; // it continues when that is committed
-    const now = clock.monotonic();
-    if (this.#resting && this.#agenda.hasStarts(now)) {
-      if (this.#isWaking || this.#writing > 0) return;
-      this.#isWaking = true;
-      return this.#host.wakeUp(this);
+  /** Ends the waits and starts the attempts whose time has come, and sets the next time. */
+  #proceed(): void {
+    if (this.#isReleased) return;
+    if (this.#committed.status !== "running" || this.#decided.status !== "running") {
+      this.#setAlarm({});
+      if (this.isIdle) this.#port.leave();
+      return;
     }
-    if (this.#admitted)
-      for (const plan of this.#agenda.takeStarts(now)) {
-        if (this.#walk.isWaitingFor(plan.key)) this.#walk.start(plan, (result) => this.#onAttemptEnded(plan, result));
-        if (this.#stopped) return; // a start can fail the run
-      }
-    if (this.#agenda.isEmpty) return;
-    const ms = this.#agenda.next(now, this.#isWaitingFor);
-    if (ms === undefined) return;
-    this.#timer = clock.setTimeout(() => this.#launch(), Math.min(ms, longestTimerMs));
-    if (!(this.#admitted || this.#resting) || this.inFlight > 0 || this.#writing > 0) return;
-    this.#admitted = false;
-    this.#resting = true;
-    this.#host.rest(this, ms, this.#agenda.times(now, this.#isWaitingFor));
+    if (this.#isStopped) return;
+    if (this.#agenda.hasWaits) {
+      const ending = this.#port.endInOrder();
+      if (ending) return void ending.then(() => this.#proceed());
+      if (this.wakeDue()) return; // it continues when that is committed
+    }
+    const now = this.#port.clock.monotonic();
+    for (const plan of this.#agenda.takeStarts(now)) {
+      if (!this.#walk.isWaitingFor(plan.key)) continue;
+      this.#inFlight++;
+      this.#port.start(plan);
+      if (this.#isStopped) return; // a start can fail the run
+    }
+    this.#setAlarm(this.#agenda.isEmpty ? {} : this.#agenda.times(now, this.#isWaitingFor));
+  }
+
+  #setAlarm(times: NextTimes): void {
+    const hasTimes = times.elapsed !== undefined || times.date !== undefined;
+    if (!hasTimes && !this.#hasAlarm) return;
+    this.#hasAlarm = hasTimes;
+    this.#port.alarm(hasTimes ? times : undefined, this.#inFlight === 0 && this.#writing === 0);
   }
 
   /** Starts no further attempts. */
   stop(): void {
-    this.#stopped = true;
-    this.#host.clock.clearTimeout(this.#timer);
+    this.#isStopped = true;
+    this.#setAlarm({});
   }
 
-  /** Releases the run; attempts in flight are aborted. */
-  release(reason: string): void {
-    if (this.#released) return;
-    this.#released = true;
+  /** Makes no further changes. */
+  release(): void {
+    this.#isReleased = true;
     this.stop();
-    this.#walk.release(reason);
-  }
-
-  /** The text of a row of this execution, whether it is written already or not. */
-  readRow(row: number): JsonText | undefined {
-    if (row === inputRow) return this.execution.input;
-    const unwritten = this.#unwritten.get(row);
-    return unwritten ? textOf(unwritten) : this.#host.readRow(this, row);
-  }
-
-  /** Reads a row for an attempt. If the store fails, the run fails and not the step: the step runs again at the next start. */
-  #readForAttempt(row: number): JsonText | undefined {
-    try {
-      return this.readRow(row);
-    } catch (error) {
-      this.#host.failed(this, error);
-      throw error;
-    }
   }
 
   /** Whether the journal has everything: the execution has ended, or is suspended with nothing in flight. */
   get isIdle(): boolean {
-    const { status, epoch } = this.#committed;
-    if (this.#writing > 0 || status === "running" || this.#decided.epoch !== epoch) return false;
-    return status !== "suspended" || this.inFlight === 0;
+    const { status } = this.#committed;
+    if (status === "running" || this.isAhead) return false;
+    return status !== "suspended" || this.#inFlight === 0;
   }
   /** Whether changes were decided that are not committed, or never will be. */
   get isAhead(): boolean {
     return this.#writing > 0 || this.#decided.epoch !== this.#committed.epoch;
   }
-  /** Whether a further change is being written, or the execution is no longer running. */
-  get isChanging(): boolean {
-    return this.#writing > 0 || this.#decided.status !== "running";
-  }
-  /** Whether the execution runs, and only waits for a time. */
-  get isResting(): boolean {
-    return this.#resting && !this.#isWaking && this.#writing === 0;
+  /** Whether an attempt may start now. */
+  get mayStart(): boolean {
+    return !this.#isStopped && this.#committed.status === "running" && this.#decided.status === "running";
   }
   get bytes(): number {
     return this.#bytes;
   }
   get isReleased(): boolean {
-    return this.#released;
-  }
-  get inFlight(): number {
-    return this.#walk.inFlight;
-  }
-  get position(): Position {
-    return this.#walk.position();
-  }
-  /** The step whose failure has ended the execution. */
-  get failedStep(): FailedStep | undefined {
-    const { last } = this.#committed;
-    return last && "error" in last ? this.#walk.failedStep(last.error) : undefined;
+    return this.#isReleased;
   }
 }

@@ -14,7 +14,7 @@ import {
 import type { HistoryRow } from "../../../engine/contract/history.ts";
 import { textOf, type JournalRow } from "../../../engine/runs/journal-row.ts";
 import { firstEvent, type EventCursor, type EventPage } from "../../../engine/runs/read-events.ts";
-import type { Change, Commit } from "../../../engine/runs/run.ts";
+import type { Change } from "../../../engine/runs/run.ts";
 import { isTurn } from "../../../engine/turn-execution.ts";
 import { toText, type ReadRow } from "../../../engine/walk/value.ts";
 import { fromEventText, toEventText } from "./event-text.ts";
@@ -31,6 +31,13 @@ import { EventTable } from "./event-table.ts";
 import { statements } from "./sql.ts";
 import { WaitTable } from "./wait-table.ts";
 import { afterTransition, isEnd } from "../../../engine/rules/transitions.ts";
+
+/** A change as it was committed. */
+export interface Commit {
+  readonly events: readonly EventBody[];
+  /** The states that the transitions led to, in order. */
+  readonly states: readonly StoredState[];
+}
 
 /** A state with the number under which the file keeps the execution. */
 export interface StoredState extends ExecutionState {
@@ -158,7 +165,7 @@ export class Store {
   }
 
   /** Writes a change; undefined when another writer was first. Runs inside a transaction, and maybe twice. */
-  save(state: StoredState, change: Change, readRow: ReadRow): Commit<StoredState> | undefined {
+  save(state: StoredState, change: Change, readRow: ReadRow): Commit | undefined {
     const { number, execution } = state;
     const { row, epoch, seq } = change;
     const transitions = change.transitions.map((one) => resolveTransition(one, (value) => toText(value, readRow)));

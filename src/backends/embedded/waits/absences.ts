@@ -1,6 +1,6 @@
-import type { Run } from "../../../engine/runs/run.ts";
 import type { Slots } from "../../../engine/runs/slots.ts";
-import type { Store, StoredState } from "../store/store.ts";
+import type { Drive } from "../drive.ts";
+import type { Store } from "../store/store.ts";
 import type { Writer } from "../store/writer.ts";
 
 export interface AbsencesParts {
@@ -8,7 +8,7 @@ export interface AbsencesParts {
   readonly writer: Writer;
   readonly store: Store;
   /** A row of the run can never be written. */
-  readonly fail: (run: Run<StoredState>, error: unknown) => void;
+  readonly fail: (drive: Drive, error: unknown) => void;
 }
 
 /**
@@ -19,40 +19,40 @@ export interface AbsencesParts {
  */
 export class Absences {
   readonly #parts: AbsencesParts;
-  readonly #runs = new Set<Run<StoredState>>();
+  readonly #drives = new Set<Drive>();
 
   constructor(parts: AbsencesParts) {
     this.#parts = parts;
   }
 
-  begin(run: Run<StoredState>): void {
+  begin(drive: Drive): void {
     const { slots, writer, store } = this.#parts;
-    this.#runs.add(run);
+    this.#drives.add(drive);
     writer.write({
-      work: () => store.startAbsence(run.committed.number),
+      work: () => store.startAbsence(drive.number),
       done: () => {},
       fail: () => {}, // a crash counts
       stalled: () => true,
     });
-    slots.lend(run);
+    slots.lend(drive);
   }
 
   /** Resolves when the run has a slot again. */
-  async end(run: Run<StoredState>): Promise<void> {
+  async end(drive: Drive): Promise<void> {
     const { slots, writer, store, fail } = this.#parts;
     const { promise, resolve } = Promise.withResolvers<void>();
-    const work = (): void => store.endAbsence(run.committed.number);
-    writer.write({ work, done: resolve, fail: (error) => fail(run, error) });
+    const work = (): void => store.endAbsence(drive.number);
+    writer.write({ work, done: resolve, fail: (error) => fail(drive, error) });
     await promise;
-    await slots.regain(run);
-    this.#runs.delete(run);
+    await slots.regain(drive);
+    this.#drives.delete(drive);
   }
 
-  has(run: Run<StoredState>): boolean {
-    return this.#runs.has(run);
+  has(drive: Drive): boolean {
+    return this.#drives.has(drive);
   }
   /** The run is released. */
-  forget(run: Run<StoredState>): void {
-    this.#runs.delete(run);
+  forget(drive: Drive): void {
+    this.#drives.delete(drive);
   }
 }

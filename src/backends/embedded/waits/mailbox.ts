@@ -5,7 +5,8 @@ import { withIds, type Logger } from "../../../core/log.ts";
 import type { ParkedBranch } from "../../../engine/execution.ts";
 import { hasRoom, toSentId, type SentEvent, type Sending, type Share } from "../../../engine/sent-event.ts";
 import type { Value } from "../../../engine/walk/value.ts";
-import type { EmbeddedRun, Runs } from "../runs.ts";
+import type { Drive, Request } from "../drive.ts";
+import type { Runs } from "../runs.ts";
 import type { Store } from "../store/store.ts";
 import { RunEvents, type Candidate } from "./run-events.ts";
 import type { EndWaits, Sleepers } from "./sleepers.ts";
@@ -41,14 +42,14 @@ interface Delivery {
 export class Mailbox {
   readonly #options: MailboxOptions;
   /** The last offer to each run: they are made one after the other. */
-  readonly #offers = new WeakMap<EmbeddedRun, Promise<boolean>>();
+  readonly #offers = new WeakMap<Drive, Promise<boolean>>();
   /** By name and key, or by the number of one execution. One that begins again while it is at work is added again. */
   readonly #deliveries = new Map<string, Delivery>();
   #isDelivering = false;
   /** The offers of `endInOrder` that are being made. */
-  readonly #endings = new WeakMap<EmbeddedRun, Promise<boolean>>();
+  readonly #endings = new WeakMap<Drive, Promise<boolean>>();
   /** The events that branches of a run do not get. */
-  readonly #passed = new WeakMap<EmbeddedRun, Set<string>>();
+  readonly #passed = new WeakMap<Drive, Set<string>>();
   /** The refused events that are in the log, the newest of them. */
   readonly #warned = new Set<string>();
 
@@ -90,16 +91,16 @@ export class Mailbox {
   }
 
   /** A branch waits for an event, or may take one that it could not take before (M6). */
-  onWait(run: EmbeddedRun): void {
-    const { status, number } = run.committed;
-    if (this.mayContinue(run)) return this.#deliverTo(number); // the run is about to be forgotten
-    if (status === "running" && this.#first(run)) void this.#offer(run);
+  onWait(drive: Drive): void {
+    const { status, number } = drive.committed;
+    if (this.mayContinue(drive)) return this.#deliverTo(number); // the run is about to be forgotten
+    if (status === "running" && this.#first(drive)) void this.#offer(drive);
   }
   /** Returns true if a run is suspended by its own branches, and a stored event may end the wait of one. */
-  mayContinue(run: EmbeddedRun): boolean {
-    const { status, last } = run.committed;
+  mayContinue(drive: Drive): boolean {
+    const { status, last } = drive.committed;
     const isOwn = status === "suspended" && last?.to === "suspended" && last.pending.length > 0;
-    return isOwn && this.#first(run) !== undefined; // from outside: they count at the resume
+    return isOwn && this.#first(drive) !== undefined; // from outside: they count at the resume
   }
   /** A run is gone, which may not have seen events for its execution (M6). */
   onGone(number: number): void {
@@ -107,24 +108,24 @@ export class Mailbox {
   }
 
   /** Ends waits of a run whose time has come, and waits by events, in the order of their times. Undefined: there are not both. */
-  endInOrder(run: EmbeddedRun, done?: () => void): Promise<boolean> | undefined {
-    const before = this.#endings.get(run);
+  endInOrder(drive: Drive, request?: Request): Promise<boolean> | undefined {
+    const before = this.#endings.get(drive);
     if (before) return before;
-    if (!run.hasDueWaits || !this.#first(run)) return undefined;
-    const ending = this.#offer(run, done).finally(() => this.#endings.delete(run));
-    this.#endings.set(run, ending);
+    if (!drive.run.hasDueWaits || !this.#first(drive)) return undefined;
+    const ending = this.#offer(drive, request).finally(() => this.#endings.delete(drive));
+    this.#endings.set(drive, ending);
     return ending;
   }
 
-  #eventsOf(run: EmbeddedRun): RunEvents {
-    const passed = this.#passed.get(run) ?? new Set();
-    this.#passed.set(run, passed);
-    return new RunEvents(run, this.#options.store.sentEvents, passed);
+  #eventsOf(drive: Drive): RunEvents {
+    const passed = this.#passed.get(drive) ?? new Set();
+    this.#passed.set(drive, passed);
+    return new RunEvents(drive, this.#options.store.sentEvents, passed);
   }
   /** The first event that a branch of a run may take. */
-  #first(run: EmbeddedRun): Candidate | undefined {
+  #first(drive: Drive): Candidate | undefined {
     try {
-      return this.#eventsOf(run).first();
+      return this.#eventsOf(drive).first();
     } catch (error) {
       return void this.#onFailure(error);
     }
@@ -136,9 +137,9 @@ export class Mailbox {
 
   #onStored({ name, key }: SentEvent): void {
     const { store, runs } = this.#options;
-    for (const run of runs.all())
-      if (run.parkedBranches().some(({ event }) => event?.name === name && (event.key ?? "") === key))
-        void this.#offer(run);
+    for (const drive of runs.all())
+      if (drive.walk.parkedBranches().some(({ event }) => event?.name === name && (event.key ?? "") === key))
+        void this.#offer(drive);
     this.#deliver(`${name} ${key}`, (after) => store.waits.waiting({ name, key }, after, atOnce));
   }
 
@@ -188,13 +189,13 @@ export class Mailbox {
     }
   }
 
-  readonly #endByEvents: EndWaits = (run, done) => this.#offer(run, done);
+  readonly #endByEvents: EndWaits = (drive, request) => this.#offer(drive, request);
 
   /** Hands stored events to the branches of a run that wait for them. Resolves to whether one has continued. */
-  #offer(run: EmbeddedRun, done?: () => void): Promise<boolean> {
-    const before = this.#offers.get(run) ?? Promise.resolve(false);
-    const offer = before.then(() => this.#offerNext(run, done)).catch((error: unknown) => this.#onFailure(error));
-    this.#offers.set(run, offer);
+  #offer(drive: Drive, request?: Request): Promise<boolean> {
+    const before = this.#offers.get(drive) ?? Promise.resolve(false);
+    const offer = before.then(() => this.#offerNext(drive, request)).catch((error: unknown) => this.#onFailure(error));
+    this.#offers.set(drive, offer);
     return offer;
   }
 
@@ -204,41 +205,41 @@ export class Mailbox {
     return false;
   }
 
-  async #offerNext(run: EmbeddedRun, done?: () => void): Promise<boolean> {
-    const events = this.#eventsOf(run);
+  async #offerNext(drive: Drive, request?: Request): Promise<boolean> {
+    const events = this.#eventsOf(drive);
     let hasContinued = false;
-    while (run.mayWake) {
+    while (drive.run.mayWake) {
       const next = events.first();
-      const onCommit = hasContinued ? undefined : done;
-      if (run.wakeDue(onCommit, next)) {
+      const first = hasContinued ? undefined : request;
+      if (drive.run.wakeDue(first, next)) {
         hasContinued = true;
         continue;
       }
       if (!next) break;
       try {
-        const accepted = await this.#accept(run, next);
+        const accepted = await this.#accept(drive, next);
         if (!accepted) events.pass(next);
-        else if (run.wakeByEvent(next.branch, next.head.id, accepted.value, onCommit)) hasContinued = true;
+        else if (drive.run.wakeByEvent(next.branch, next.head.id, accepted.value, first)) hasContinued = true;
       } catch (error) {
         events.pass(next); // or it would be tried for ever
         throw error;
       }
     }
-    if (run.isReleased) this.#deliverTo(run.committed.number); // it was forgotten while an event was checked
+    if (drive.isReleased) this.#deliverTo(drive.number); // it was forgotten while an event was checked
     return hasContinued;
   }
 
   /** Checks an event for a branch; undefined if it does not get it. */
-  async #accept(run: EmbeddedRun, { branch, head }: Candidate): Promise<{ value: JsonText | undefined } | undefined> {
+  async #accept(drive: Drive, { branch, head }: Candidate): Promise<{ value: JsonText | undefined } | undefined> {
     const event = this.#options.store.sentEvents.find(head.id);
     if (event?.number !== head.number) return undefined; // it has expired
-    const accepted = await run.acceptEvent(branch.event!, event.data);
+    const accepted = await drive.walk.acceptEvent(branch.event!, event.data);
     if ("value" in accepted) return accepted;
-    this.#warn(run, branch, event, accepted.problem);
+    this.#warn(drive, branch, event, accepted.problem);
     return undefined;
   }
 
-  #warn({ execution }: EmbeddedRun, { stepId }: ParkedBranch<Value>, { id }: SentEvent, problem: string): void {
+  #warn({ execution }: Drive, { stepId }: ParkedBranch<Value>, { id }: SentEvent, problem: string): void {
     const key = `${execution.id}/${stepId} ${id}`;
     if (this.#warned.has(key)) return;
     this.#warned.add(key);

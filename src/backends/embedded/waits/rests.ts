@@ -1,9 +1,8 @@
 import { unknownDensity } from "../../../core/heap-weight.ts";
 import type { NextTimes } from "../../../engine/runs/agenda.ts";
 import { groupOf, type Admissible } from "../../../engine/runs/groups.ts";
-import type { Run } from "../../../engine/runs/run.ts";
 import type { Slots } from "../../../engine/runs/slots.ts";
-import type { StoredState } from "../store/store.ts";
+import type { Drive, DriveRests } from "../drive.ts";
 import type { RestingPlace, WaitTable } from "../store/wait-table.ts";
 import type { Writer } from "../store/writer.ts";
 
@@ -12,9 +11,9 @@ export interface RestsParts {
   readonly writer: Writer;
   readonly waits: WaitTable;
   /** The file has everything about the run. */
-  readonly forget: (run: Run<StoredState>) => void;
+  readonly forget: (drive: Drive) => void;
   /** A row of the run can never be written. */
-  readonly fail: (run: Run<StoredState>, error: unknown) => void;
+  readonly fail: (drive: Drive, error: unknown) => void;
   /** A timer was added to the file. */
   readonly onTimer: () => void;
 }
@@ -27,7 +26,7 @@ export interface RestsParts {
  *     before its code runs.
  * R3. From `mostRestMs` on it has no run, and a timer in the file continues it.
  */
-export class Rests {
+export class Rests implements DriveRests {
   readonly #parts: RestsParts;
   /** The executions that have a run, and that the file may know as resting. */
   readonly #stored = new Set<number>();
@@ -38,20 +37,20 @@ export class Rests {
     this.#parts = parts;
   }
 
-  begin(run: Run<StoredState>, ms: number, times: NextTimes): void {
+  begin(drive: Drive, ms: number, times: NextTimes): void {
     const { slots, writer, waits, forget, onTimer } = this.#parts;
-    slots.rest(run);
+    slots.rest(drive);
     if (ms < leastRestMs) return;
-    const { number } = run.committed;
-    const events = run.parkedBranches().flatMap(({ event }) => event ?? []);
+    const { number } = drive;
+    const events = drive.walk.parkedBranches().flatMap(({ event }) => event ?? []);
     this.#stored.add(number);
     writer.write({
-      work: () => (run.isResting ? waits.rest(number, times, events) : undefined),
+      work: () => (drive.isResting ? waits.rest(number, times, events) : undefined),
       done: () => {
-        if (!run.isResting || run.isReleased || ms <= mostRestMs) return;
-        if (groupOf(run)) this.#places.set(number, slots.keepPlace(run));
+        if (!drive.isResting || drive.isReleased || ms <= mostRestMs) return;
+        if (groupOf(drive)) this.#places.set(number, slots.keepPlace(drive));
         this.#stored.delete(number);
-        forget(run);
+        forget(drive);
         onTimer();
       },
       fail: () => {}, // it rests in memory
@@ -60,11 +59,11 @@ export class Rests {
   }
 
   /** Ends the rest of a run. It queues behind what already waits for a slot. */
-  end(run: Run<StoredState>): void {
+  end(drive: Drive): void {
     const { slots, writer, waits, fail } = this.#parts;
-    const { number } = run.committed;
+    const { number } = drive;
     const enter = (): void => {
-      if (!run.isReleased) slots.enter(run, run.bytes * unknownDensity);
+      if (!drive.isReleased) slots.enter(drive, drive.run.bytes * unknownDensity);
     };
     if (!this.#stored.has(number)) return enter();
     // Durable before its code runs: from now on a crash counts.
@@ -74,16 +73,16 @@ export class Rests {
         this.#stored.delete(number);
         enter();
       },
-      fail: (error) => fail(run, error),
+      fail: (error) => fail(drive, error),
     });
   }
 
   /** Gives an execution that has rested without a run the next free slot. The file says that its rest is over. */
-  endLoaded(run: Run<StoredState>): void {
+  endLoaded(drive: Drive): void {
     const { slots } = this.#parts;
-    const place = this.#takePlace(run.committed.number);
-    if (place) slots.givePlace(place, run);
-    slots.enter(run, run.bytes * unknownDensity, place ? undefined : groupOf(run));
+    const place = this.#takePlace(drive.number);
+    if (place) slots.givePlace(place, drive);
+    slots.enter(drive, drive.run.bytes * unknownDensity, place ? undefined : groupOf(drive));
   }
 
   /** Removes the rest of an execution from the file, in the transaction of a change that ends it. */

@@ -1,7 +1,7 @@
 import type { ParkedBranch } from "../../../engine/execution.ts";
 import type { ComingEvent } from "../../../engine/wait-order.ts";
 import type { Value } from "../../../engine/walk/value.ts";
-import type { EmbeddedRun } from "../runs.ts";
+import type { Drive } from "../drive.ts";
 import type { EventTable, SentHead } from "../store/event-table.ts";
 import { mayTake } from "../../../engine/rules/take-events.ts";
 
@@ -18,17 +18,17 @@ interface Waiting {
 
 /** The stored events that the branches of one run may take, in the order in which they were stored. It sees no later ones. */
 export class RunEvents {
-  readonly #run: EmbeddedRun;
+  readonly #drive: Drive;
   readonly #events: EventTable;
   /** The events that a branch is done with: its schema has refused them, or they could not be read. */
   readonly #passed: Set<string>;
   readonly #waiting: Set<Waiting>;
 
-  constructor(run: EmbeddedRun, events: EventTable, passed: Set<string>) {
-    this.#run = run;
+  constructor(drive: Drive, events: EventTable, passed: Set<string>) {
+    this.#drive = drive;
     this.#events = events;
     this.#passed = passed;
-    const branches = run.parkedBranches().filter(({ event }) => event);
+    const branches = drive.walk.parkedBranches().filter(({ event }) => event);
     this.#waiting = new Set(branches.map((branch) => ({ branch, heads: this.#find(branch) })));
   }
 
@@ -51,18 +51,18 @@ export class RunEvents {
 
   #firstOf(one: Waiting): SentHead | undefined {
     const { branch, heads, first } = one;
-    if (!this.#run.isWaitingFor(branch.key)) return undefined;
+    if (!this.#drive.walk.isWaitingFor(branch.key)) return undefined;
     if (!first || !this.#isNew(branch, first)) one.first = heads.next().value as SentHead | undefined; // it returns nothing
     return one.first;
   }
 
   #isNew({ key }: ParkedBranch<Value>, head: SentHead): boolean {
-    return !this.#run.hasTaken(head.id) && !this.#passed.has(toId(key, head));
+    return !this.#drive.run.hasTaken(head.id) && !this.#passed.has(toId(key, head));
   }
 
   *#find(branch: ParkedBranch<Value>): Generator<SentHead> {
     const filter = branch.event!;
-    const { number: began, execution } = this.#run.committed;
+    const { number: began, execution } = this.#drive.committed;
     let after = filter.isAnyAge ? 0 : began;
     for (let page = this.#events.after(filter, after, pageSize); page.length > 0;) {
       for (const head of page) {

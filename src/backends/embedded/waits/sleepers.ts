@@ -2,8 +2,8 @@ import type { Logger } from "../../../core/log.ts";
 import { withIds } from "../../../core/log.ts";
 import type { Program } from "../../../engine/contract/program.ts";
 import { toGroup, type Admissible, type GroupName, type Reservation } from "../../../engine/runs/groups.ts";
-import { Run } from "../../../engine/runs/run.ts";
-import type { EmbeddedRun, Runs } from "../runs.ts";
+import { Drive, type Request } from "../drive.ts";
+import type { Runs } from "../runs.ts";
 import type { Store, StoredState } from "../store/store.ts";
 import type { WaitingExecutions } from "../waiting-executions.ts";
 
@@ -16,12 +16,12 @@ export interface SleepersOptions {
     state: StoredState,
     program: Program,
     slot: Admissible | undefined,
-  ) => Promise<EmbeddedRun | { mismatch: string }>;
+  ) => Promise<Drive | { mismatch: string }>;
   readonly reserve: (group: GroupName, program: Program) => Promise<Reservation>;
 }
 
-/** Ends waits of a run. Returns whether it continues; `done` is called with the commit. */
-export type EndWaits = (run: EmbeddedRun, done?: () => void) => boolean | Promise<boolean>;
+/** Ends waits of an execution. Returns whether it continues. `request` is for the first of the changes. */
+export type EndWaits = (drive: Drive, request?: Request) => boolean | Promise<boolean>;
 
 /**
  * Continues executions without a run: those that are suspended until a time or an event, and those that rest.
@@ -34,7 +34,7 @@ export class Sleepers {
   /** The last call for each execution, while it is at work. */
   readonly #working = new Map<number, Promise<void>>();
   /** The runs that were continued, until they have a slot. */
-  readonly #woken = new Set<EmbeddedRun>();
+  readonly #woken = new Set<Drive>();
 
   constructor(options: SleepersOptions) {
     this.#options = options;
@@ -43,7 +43,7 @@ export class Sleepers {
   /** Whether further executions may be continued now. */
   get hasRoom(): boolean {
     const { slots } = this.#options.runs;
-    for (const run of this.#woken) if (!slots.isQueued(run)) this.#woken.delete(run);
+    for (const drive of this.#woken) if (!slots.isQueued(drive)) this.#woken.delete(drive);
     return this.#woken.size < mostWoken;
   }
 
@@ -65,9 +65,9 @@ export class Sleepers {
     const state = store.stateOf(number);
     if (!state) return runs.write(() => store.waits.remove(number));
     const { id } = state.execution;
-    const run = runs.get(id);
-    if (run) {
-      await end(run);
+    const drive = runs.get(id);
+    if (drive) {
+      await end(drive);
       return runs.written();
     }
     if (waiting.has(id)) return; // it is loaded when it gets a slot
@@ -87,19 +87,19 @@ export class Sleepers {
     if (!program) return this.#suspend(state, `workflow ${workflowId} no longer exists`);
     const group = toGroup(workflowId, concurrencyKey);
     const place = group && (await reserve(group, program));
-    const run = await load(state, program, place?.isWaiting ? noSlot : undefined).finally(place?.release);
-    if (!(run instanceof Run)) return this.#suspend(state, run.mismatch);
-    if (run.decided.epoch !== state.epoch) return runs.written(); // another transition was first
-    this.#woken.add(run);
+    const drive = await load(state, program, place?.isWaiting ? noSlot : undefined).finally(place?.release);
+    if (!(drive instanceof Drive)) return this.#suspend(state, drive.mismatch);
+    if (drive.run.decided.epoch !== state.epoch) return runs.written(); // another transition was first
+    this.#woken.add(drive);
     const done = (): void => {
       // One that ends, or was resumed meanwhile, waits for its place with its run.
-      if (!place?.isWaiting || run.isChanging || runs.slots.has(run)) return;
-      runs.handOver(run, (one) => waiting.takeOver(one));
+      if (!place?.isWaiting || drive.isChanging || runs.slots.has(drive)) return;
+      runs.handOver(drive, (one) => waiting.takeOver(one));
     };
-    const hasEnded = await end(run, done);
+    const hasEnded = await end(drive, { done });
     if (!hasEnded) {
       withIds(logger, { executionId: id, workflowId }).debug("Execution stays suspended");
-      runs.progressed(run);
+      if (drive.run.isIdle) runs.forget(drive);
     }
     await runs.written();
   }
@@ -110,23 +110,23 @@ export class Sleepers {
     const { number, epoch, execution } = state;
     if (!store.waits.hasTimer(number)) return; // it was left to the next start
     const program = waiting.programOf(execution.workflowId);
-    const run = program
+    const drive = program
       ? await load(state, program, noSlot)
       : { mismatch: `workflow ${execution.workflowId} no longer exists` };
-    if (!(run instanceof Run)) return this.#suspend(state, run.mismatch);
-    if (run.decided.epoch !== epoch) return; // a request was first, and this is its run
+    if (!(drive instanceof Drive)) return this.#suspend(state, drive.mismatch);
+    if (drive.run.decided.epoch !== epoch) return; // a request was first, and this is its run
     // Durable before its code runs: from now on a crash counts.
     await runs
       .write(() => store.waits.remove(number))
       .catch((error: unknown) => {
-        runs.outrun(run); // without a slot it would never continue: it is loaded again
+        runs.forget(drive); // without a slot it would never continue: it is loaded again
         throw error;
       });
-    if (run.isReleased) return;
+    if (drive.isReleased) return;
     // A request that came while the journal was read has made a transition that the run does not know.
-    if (store.stateOf(number)?.epoch !== run.committed.epoch) return runs.outrun(run);
-    this.#woken.add(run);
-    runs.rests.endLoaded(run);
+    if (store.stateOf(number)?.epoch !== drive.committed.epoch) return runs.forget(drive);
+    this.#woken.add(drive);
+    runs.rests.endLoaded(drive);
   }
 
   async #suspend(state: StoredState, mismatch: string): Promise<void> {

@@ -63,7 +63,7 @@ export class Timers {
   }
 
   #onJump(): void {
-    for (const run of this.#options.runs.all()) run.checkTimes();
+    for (const { run } of this.#options.runs.all()) run.checkTimes();
     this.#check();
   }
 
@@ -122,13 +122,13 @@ export class Timers {
   }
 
   /** Ends the waits whose time has come. One that has a slot does it by itself. */
-  readonly #endDue: EndWaits = async (run, done) => {
-    if (run.committed.status !== "suspended" || !run.mayWake) {
-      run.checkTimes();
+  readonly #endDue: EndWaits = async (drive, request) => {
+    if (drive.committed.status !== "suspended" || !drive.run.mayWake) {
+      drive.run.checkTimes();
       return false;
     }
-    if (await this.#options.runs.endInOrder(run, done)) return true;
-    return run.mayWake && run.wakeDue(done);
+    if (await this.#options.runs.endInOrder(drive, request)) return true;
+    return drive.run.mayWake && drive.run.wakeDue(request);
   };
 
   #pause(): Promise<void> {

@@ -1,0 +1,283 @@
+import type { Clock, ClockTimer } from "../../core/clock.ts";
+import { longestTimerMs } from "../../core/duration.ts";
+import type { JsonText } from "../../core/json.ts";
+import type { Walk } from "../../engine/attempts/walk.ts";
+import type { Program } from "../../engine/contract/program.ts";
+import type { AttemptRecords } from "../../engine/contract/records.ts";
+import type { FailedStep } from "../../engine/execution-log.ts";
+import type { LiveEvent } from "../../engine/events.ts";
+import type { Execution } from "../../engine/execution.ts";
+import type { NextTimes } from "../../engine/runs/agenda.ts";
+import type { Admissible } from "../../engine/runs/groups.ts";
+import { textOf, type JournalRow } from "../../engine/runs/journal-row.ts";
+import { notStarted, Run, type Change, type RunPort } from "../../engine/runs/run.ts";
+import type { AttemptPlan, AttemptResult } from "../../engine/walk/decision.ts";
+import { inputRow } from "../../engine/walk/value.ts";
+import type { Commit, Store, StoredState } from "./store/store.ts";
+import type { Writer } from "./store/writer.ts";
+
+/** The answers to the caller of one change. Without them, a result that cannot be stored fails the drive. They must not throw. */
+export interface Request {
+  /** The change is durable, and not published yet. */
+  readonly done?: (commit: Commit) => void;
+  /** Nothing was written, because another writer was first or the drive is released. */
+  readonly lost?: () => void;
+  /** The change can never be written. */
+  readonly fail?: (error: unknown) => void;
+  /** The store cannot be written for now. Returns whether to drop the change; otherwise it waits until it can be. */
+  readonly stalled?: (cause: unknown) => boolean;
+}
+
+/** The process around a drive. */
+export interface DriveHost {
+  readonly store: Store;
+  readonly writer: Writer;
+  readonly clock: Clock;
+  readonly executionBytes: number;
+  readonly rests: DriveRests;
+  publish(drive: Drive, change: Change, commit: Commit): void;
+  publishLive(event: LiveEvent): void;
+  /** The execution has a further row or record. */
+  changed(id: string): void;
+  /** A change was made, or an attempt has ended. */
+  progressed(): void;
+  /** A result waits until the store can be written again. */
+  stalled(drive: Drive, cause: unknown): void;
+  /** A result can never be written. */
+  failed(drive: Drive, error: unknown): void;
+  /** The file has everything about the execution, or another writer was first. */
+  forget(drive: Drive): void;
+  /** All its code waits for other executions: it needs no slot until then. */
+  lend(drive: Drive): void;
+  /** Resolves when a drive that has lent its slot has one again. */
+  regain(drive: Drive): Promise<void>;
+  endInOrder(drive: Drive): Promise<boolean> | undefined;
+}
+
+/** The rests of drives: times in which an execution is running and needs no slot. */
+export interface DriveRests {
+  /** Begins a rest of these milliseconds, until one of the times. */
+  begin(drive: Drive, ms: number, times: NextTimes): void;
+  /** Ends a rest: the drive needs a slot again. */
+  end(drive: Drive): void;
+  /** Removes the rest of an execution from the file, in the transaction of a change that ends it. */
+  remove(number: number): void;
+  /** The file does not know the execution as resting. */
+  forget(number: number): void;
+}
+
+/**
+ * One execution that this process drives: the backend of its run.
+ *
+ * E1. Every change is one job of the writer. Nothing of a released drive is written.
+ * E2. An attempt starts only with a slot. Until then it is held; if the execution is suspended before, it was not started.
+ * E3. Without attempts, and with a time to wait for, the drive rests: it has no slot until an attempt starts.
+ */
+export class Drive implements RunPort<Request>, Admissible {
+  readonly run: Run<Request>;
+  readonly walk: Walk;
+  readonly execution: Execution;
+  /** The number under which the file keeps the execution. */
+  readonly number: number;
+  readonly clock: Clock;
+  readonly executionBytes: number;
+  readonly #host: DriveHost;
+  #committed: StoredState;
+  /** The rows that are being written, for values that refer to them. */
+  readonly #unwritten = new Map<number, JournalRow>();
+  /** The number of changes that are being written. */
+  #writing = 0;
+  /** The attempts that wait for a slot. */
+  #held: AttemptPlan[] = [];
+  #seat: "none" | "slot" | "resting" | "waking" = "none";
+  #timer: ClockTimer | undefined;
+
+  constructor(state: StoredState, { createWalk }: Program, host: DriveHost) {
+    this.execution = state.execution;
+    this.number = state.number;
+    this.clock = host.clock;
+    this.executionBytes = host.executionBytes;
+    this.#committed = state;
+    this.#host = host;
+    this.walk = createWalk(state.execution, {
+      readRow: (row) => this.#readForAttempt(row),
+      publishLive: (event) => host.publishLive(event),
+      clock: host.clock,
+      slot: { lend: () => host.lend(this), regain: () => host.regain(this) },
+      openRecords: (key) => this.#openRecords(key),
+    });
+    this.run = new Run(state, this.walk, this);
+  }
+
+  /** The state as committed: the one that callers see. */
+  get committed(): StoredState {
+    return this.#committed;
+  }
+  /** A child is admitted before executions that nobody inside waits for. */
+  get isFirst(): boolean {
+    return this.execution.parent !== undefined;
+  }
+  get isReleased(): boolean {
+    return this.run.isReleased;
+  }
+  /** True while the execution runs, and only waits for a time. */
+  get isResting(): boolean {
+    return this.#seat === "resting" && !this.run.isAhead;
+  }
+  /** True while a further change is being written, or if the execution is no longer running. */
+  get isChanging(): boolean {
+    return this.#writing > 0 || this.run.decided.status !== "running";
+  }
+  /** The step whose failure has ended the execution. */
+  get failedStep(): FailedStep | undefined {
+    const { last } = this.#committed;
+    return last && "error" in last ? this.walk.failedStep(last.error) : undefined;
+  }
+
+  newRow(): number {
+    return this.#host.store.newRow();
+  }
+
+  append(change: Change, onMade: (state: StoredState | undefined) => void, request: Request = {}): void {
+    const host = this.#host;
+    const wasSuspended = this.#committed.status === "suspended";
+    const { row } = change;
+    if (row) this.#unwritten.set(row.id, row);
+    this.#writing++;
+    const lost = (): void => {
+      if (wasSuspended) host.forget(this); // a request has made another transition: without it, and first
+      else host.failed(this, new Error("Another process changed the execution"));
+    };
+    host.writer.write<Commit | undefined>({
+      work: () => {
+        if (this.isReleased) return undefined;
+        host.rests.remove(this.number);
+        return host.store.save(this.#committed, change, (id) => this.#readRow(id));
+      },
+      done: (commit) => {
+        this.#writing--;
+        if (!commit) return (request.lost ?? lost)();
+        host.rests.forget(this.number);
+        const state = commit.states.at(-1);
+        this.#committed = state ?? this.#committed;
+        request.done?.(commit); // answers the caller, and registers a new drive
+        host.publish(this, change, commit);
+        onMade(state);
+        if (row) this.#unwritten.delete(row.id); // only now: an attempt that has just started need not read the file
+        if (this.#held.length > 0 && this.#committed.status !== "running") this.#startHeld();
+        host.progressed();
+      },
+      fail: request.fail ?? ((error) => host.failed(this, error)),
+      stalled:
+        request.stalled ??
+        ((cause) => {
+          host.stalled(this, cause);
+          return false;
+        }),
+    });
+  }
+
+  start(plan: AttemptPlan): void {
+    if (this.#seat === "slot") return this.#start(plan);
+    this.#held.push(plan);
+    if (this.#seat !== "resting") return;
+    this.#seat = "waking";
+    this.#host.rests.end(this);
+  }
+
+  #start(plan: AttemptPlan): void {
+    this.walk.start(plan, (result) => this.#onEnd(plan, result));
+  }
+
+  #onEnd(plan: AttemptPlan, result: AttemptResult): void {
+    this.run.end(plan, result);
+    this.#host.progressed();
+  }
+
+  /** Takes the slot. */
+  admit(): void {
+    this.#seat = "slot";
+    this.#startHeld();
+    if (this.#committed.status === "running") this.run.checkTimes();
+  }
+
+  #startHeld(): void {
+    for (const plan of this.#held.splice(0))
+      if (this.run.mayStart && this.walk.isWaitingFor(plan.key)) this.#start(plan);
+      else this.run.end(plan, notStarted);
+  }
+
+  alarm(times: NextTimes | undefined, isIdle: boolean): void {
+    const { clock } = this;
+    clock.clearTimeout(this.#timer);
+    if (!times) return;
+    const { elapsed = Infinity, date = Infinity } = times;
+    const ms = Math.max(0, Math.min(elapsed - clock.monotonic(), date - clock.now()));
+    this.#timer = clock.setTimeout(() => this.run.checkTimes(), Math.min(ms, longestTimerMs));
+    if (!isIdle || (this.#seat !== "slot" && this.#seat !== "resting")) return;
+    this.#seat = "resting";
+    this.#host.rests.begin(this, ms, times);
+  }
+
+  endInOrder(): Promise<boolean> | undefined {
+    return this.#host.endInOrder(this);
+  }
+
+  leave(): void {
+    this.#host.forget(this);
+  }
+
+  /** Ends the drive; attempts in flight are aborted. */
+  release(reason: string): void {
+    if (this.isReleased) return;
+    this.run.release();
+    this.#held = [];
+    this.walk.release(reason);
+  }
+
+  /** The text of a row of this execution, whether it is written already or not. */
+  #readRow(row: number): JsonText | undefined {
+    if (row === inputRow) return this.execution.input;
+    const unwritten = this.#unwritten.get(row);
+    return unwritten ? textOf(unwritten) : this.#host.store.text(this.number, row);
+  }
+
+  /** Reads a row for an attempt. If the store fails, the drive fails and not the step: the step runs again at the next start. */
+  #readForAttempt(row: number): JsonText | undefined {
+    try {
+      return this.#readRow(row);
+    } catch (error) {
+      this.#host.failed(this, error);
+      throw error;
+    }
+  }
+
+  /** Opens the results that the attempt with this key records. */
+  async #openRecords(key: string): Promise<AttemptRecords> {
+    const { store, writer, changed } = this.#host;
+    const { number } = this;
+    const { records, usage: counts } = store;
+    const write: AttemptRecords["write"] = (name, text, usage) =>
+      new Promise((resolve, reject) => {
+        const row = store.newRow();
+        const over = (): void => reject(new Error("The execution is no longer driven by this process"));
+        writer.write({
+          work: () => {
+            if (!this.isReleased && records.add(row, number, key, name, text) && usage) counts.add(usage);
+            return !this.isReleased;
+          },
+          done: (isWritten) => {
+            changed(this.execution.id); // as after a row
+            if (isWritten) resolve();
+            else over();
+          },
+          fail: reject,
+          stalled: () => {
+            if (this.isReleased) over();
+            return this.isReleased;
+          },
+        });
+      });
+    return { found: records.read(number, key), write };
+  }
+}
