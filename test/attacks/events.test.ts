@@ -1,6 +1,6 @@
 // Each of these changes makes tests of this file fail: event ids that are unique over all senders, or per user id without the
 // kind of the sender (`src/workflows/send-event`, the table of events); a wait that takes events by their id alone
-// (`hasTaken` in `src/backends/embedded/waits/run-events`); one count for all senders in `storedEvents`; `from: "code"` by a
+// (`hasTaken` in `src/engine/runs/find-takes`); one count for all senders in `storedEvents`; `from: "code"` by a
 // user called `code`.
 import { describe, expect, it } from "vitest";
 import { Random } from "../faults/kills/plan.ts";

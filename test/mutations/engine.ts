@@ -339,10 +339,31 @@ export const engine: readonly Mutation[] = [
   },
   {
     breaks: "An execution with anyAge takes no event from before its start",
-    file: `${embedded}/waits/run-events.ts`,
+    file: `${embedded}/waits/mailbox.ts`,
     find: "filter.isAnyAge ? 0 : began",
     replace: "began",
     suite: "test/workflows/waits/events.test.ts",
+  },
+  {
+    breaks: "Two branches take the same event",
+    file: "src/engine/runs/find-takes.ts",
+    find: "    gone.add(head.id);\n",
+    replace: "",
+    suite: "test/engine/find-takes.test.ts",
+  },
+  {
+    breaks: "An execution takes an event again that it has had",
+    file: "src/engine/runs/find-takes.ts",
+    find: "!gone.has(head.id) && !hasTaken(head.id)",
+    replace: "!gone.has(head.id)",
+    suite: "test/engine/find-takes.test.ts",
+  },
+  {
+    breaks: "A wait whose time has come after an event ends before it",
+    file: `${runs}/run.ts`,
+    find: "this.#wakeDue(request, { key, at: receivedAt })",
+    replace: "this.#wakeDue(request)",
+    suite: "test/workflows/waits",
   },
   {
     breaks: "A cancelled execution is retried",

@@ -8,6 +8,7 @@ import type { FailedStep } from "../../engine/execution-log.ts";
 import type { LiveEvent } from "../../engine/events.ts";
 import type { Execution } from "../../engine/execution.ts";
 import type { NextTimes } from "../../engine/runs/agenda.ts";
+import type { FoundTakes } from "../../engine/runs/find-takes.ts";
 import type { Admissible } from "../../engine/runs/groups.ts";
 import { textOf, type JournalRow } from "../../engine/runs/journal-row.ts";
 import { notStarted, Run, type Change, type RunPort } from "../../engine/runs/run.ts";
@@ -51,7 +52,10 @@ export interface DriveHost {
   lend(drive: Drive): void;
   /** Resolves when a drive that has lent its slot has one again. */
   regain(drive: Drive): Promise<void>;
-  endInOrder(drive: Drive): Promise<boolean> | undefined;
+  /** Finds the events that branches may take. Never rejects. */
+  findEvents(drive: Drive): Promise<FoundTakes>;
+  /** A wait has begun, or the status has changed: branches may take events that they could not take before. */
+  onWait(drive: Drive): void;
 }
 
 /** The rests of drives: times in which an execution is running and needs no slot. */
@@ -81,6 +85,8 @@ export class Drive implements RunPort<Request>, Admissible {
   readonly number: number;
   readonly clock: Clock;
   readonly executionBytes: number;
+  /** Resolves when the run has got the events of its last search. */
+  search: Promise<void> = Promise.resolve();
   readonly #host: DriveHost;
   #committed: StoredState;
   /** The rows that are being written, for values that refer to them. */
@@ -165,6 +171,7 @@ export class Drive implements RunPort<Request>, Admissible {
         onMade(state);
         if (row) this.#unwritten.delete(row.id); // only now: an attempt that has just started need not read the file
         if (this.#held.length > 0 && this.#committed.status !== "running") this.#startHeld();
+        if (change.parks.length > 0 || change.transitions.length > 0) host.onWait(this);
         host.progressed();
       },
       fail: request.fail ?? ((error) => host.failed(this, error)),
@@ -198,7 +205,7 @@ export class Drive implements RunPort<Request>, Admissible {
   admit(): void {
     this.#seat = "slot";
     this.#startHeld();
-    if (this.#committed.status === "running") this.run.checkTimes();
+    if (this.#committed.status === "running") this.run.time();
   }
 
   #startHeld(): void {
@@ -213,14 +220,14 @@ export class Drive implements RunPort<Request>, Admissible {
     if (!times) return;
     const { elapsed = Infinity, date = Infinity } = times;
     const ms = Math.max(0, Math.min(elapsed - clock.monotonic(), date - clock.now()));
-    this.#timer = clock.setTimeout(() => this.run.checkTimes(), Math.min(ms, longestTimerMs));
+    this.#timer = clock.setTimeout(() => this.run.time(), Math.min(ms, longestTimerMs));
     if (!isIdle || (this.#seat !== "slot" && this.#seat !== "resting")) return;
     this.#seat = "resting";
     this.#host.rests.begin(this, ms, times);
   }
 
-  endInOrder(): Promise<boolean> | undefined {
-    return this.#host.endInOrder(this);
+  findEvents(onFound: (found: FoundTakes) => void): void {
+    this.search = this.#host.findEvents(this).then(onFound);
   }
 
   leave(): void {

@@ -177,7 +177,7 @@ export class EmbeddedEngine implements Engine {
     runs.onWait = (drive) => mailbox.onWait(drive);
     runs.mayContinue = (drive) => mailbox.mayContinue(drive);
     runs.onGone = (number) => mailbox.onGone(number);
-    runs.endInOrder = (drive, request) => mailbox.endInOrder(drive, request);
+    runs.findEvents = (drive) => mailbox.find(drive);
     this.#mailbox = mailbox;
   }
 

@@ -14,6 +14,7 @@ import { groupOf, type Admissible, type Reservation } from "../../engine/runs/gr
 import { toCommandRow } from "../../engine/runs/journal-row.ts";
 import { isTurn } from "../../engine/turn-execution.ts";
 import { Changes } from "../../engine/runs/changes.ts";
+import type { FoundTakes } from "../../engine/runs/find-takes.ts";
 import { Readers } from "../../engine/runs/readers.ts";
 import type { Change } from "../../engine/runs/run.ts";
 import { Slots } from "../../engine/runs/slots.ts";
@@ -96,7 +97,7 @@ export class Runs implements DriveHost {
   onGone: (number: number) => void = () => {};
   /** Called before the last commit of the process. */
   onClosing: () => void = () => {};
-  endInOrder: (drive: Drive, request?: Request) => Promise<boolean> | undefined = () => undefined;
+  findEvents: (drive: Drive) => Promise<FoundTakes> = () => Promise.resolve({ takes: [] });
   #closing = false;
   #whenIdle = (): void => {};
 
@@ -382,7 +383,6 @@ export class Runs implements DriveHost {
     this.changed(drive.execution.id);
     this.#publish(drive.execution.id, change, commit, drive);
     if (change.transitions.some(({ to }) => to === "running")) this.#enter(drive);
-    if (change.parks.length > 0 || change.transitions.length > 0) this.onWait(drive);
   }
 
   /** Queues a drive for a slot whose execution has just become running, if it has none. */

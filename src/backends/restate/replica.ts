@@ -1,5 +1,4 @@
 import { toWeight } from "../../core/heap-weight.ts";
-import type { JsonText } from "../../core/json.ts";
 import type { Metrics } from "../../core/metrics.ts";
 import type { Program } from "../../engine/contract/program.ts";
 import type { LiveEvent } from "../../engine/events.ts";
@@ -18,7 +17,6 @@ import type { LocalDrive, LocalDrives } from "./drive/drives.ts";
 import type { Interruptions } from "./drive/interruptions.ts";
 import type { LocalPlaces } from "./groups/local-places.ts";
 import type { LocalMailboxes } from "./mailbox/local-mailboxes.ts";
-import type { EventHead } from "./mailbox/service.ts";
 import type { Programs } from "./programs.ts";
 import { toRecordsKey } from "./records.ts";
 import type { RescueHost } from "./register/register-rescue.ts";
@@ -97,14 +95,8 @@ export class Replica implements DriveHost, RescueHost {
     return { enter, leave, rest: () => slots.rest(drive), lend, regain };
   }
 
-  eventHeads(mailbox: string): Promise<readonly EventHead[]> {
-    return this.#parts.mailboxes.eventHeads(mailbox);
-  }
-  eventData(mailbox: string, id: string): Promise<JsonText | undefined> {
-    return this.#parts.mailboxes.eventData(mailbox, id);
-  }
-  refused(execution: Execution, stepId: string, event: string, problem: string): void {
-    this.#parts.mailboxes.refused(execution, stepId, event, problem);
+  readerOf(execution: Execution): ReturnType<LocalMailboxes["readerOf"]> {
+    return this.#parts.mailboxes.readerOf(execution);
   }
 
   publish(id: string, row: StoredRow, states: readonly ExecutionState[], isReplay = false): void {

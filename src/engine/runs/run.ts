@@ -1,5 +1,4 @@
 import type { Clock } from "../../core/clock.ts";
-import type { JsonText } from "../../core/json.ts";
 import type { Walk } from "../attempts/walk.ts";
 import type { EventBody } from "../events.ts";
 import { toRowMismatch } from "../compare-steps.ts";
@@ -9,6 +8,7 @@ import type { Value } from "../walk/value.ts";
 import type { AttemptPlan, AttemptResult, JournalInput } from "../walk/decision.ts";
 import type { ComingEvent } from "../wait-order.ts";
 import { Agenda, type NextTimes } from "./agenda.ts";
+import type { FoundTakes } from "./find-takes.ts";
 import {
   eventOf,
   fromRow,
@@ -58,7 +58,7 @@ interface Copy {
  * P2. A change is published once, when it is durable and before `onMade`.
  * P3. The run knows nothing of slots. `start` may wait for one. If the execution is suspended before, or no branch waits for
  *     the attempt any more, the result is `notStarted`.
- * P4. `alarm` may be late, but is not lost: `checkTimes` is the answer.
+ * P4. `alarm` may be late, but is not lost: `time` is the answer. The backend calls `news` if there may be events.
  * P5. `onMade` is not called for a change that another writer was before, or that can never be stored. After it, and after
  *     `release`, nothing is stored and no input comes.
  */
@@ -77,11 +77,8 @@ export interface RunPort<Request = unknown> {
   start(plan: AttemptPlan): void;
   /** Sets the next times, which replace the last ones; undefined: none. `isIdle`: until then the execution needs no slot. */
   alarm(times: NextTimes | undefined, isIdle: boolean): void;
-  /**
-   * Ends the waits whose time has come and those that have an event, in the order of their times. Resolves to whether there
-   * were any. Undefined: no time has come, or there is no event.
-   */
-  endInOrder(): Promise<boolean> | undefined;
+  /** Searches the events that branches may take. `onFound` is called later, once. */
+  findEvents(onFound: (found: FoundTakes) => void): void;
   /** The journal has everything: the execution has ended, or is suspended with nothing in flight. */
   leave(): void;
 }
@@ -119,6 +116,9 @@ export class Run<Request = unknown> {
   #inFlight = 0;
   readonly #agenda: Agenda;
   #hasAlarm = false;
+  /** There may be events that no search has found. */
+  #hasNews = false;
+  #isSearching = false;
   /** The ids of the events that have ended waits of this execution. */
   #takenEvents: Set<string> | undefined;
   #isStopped = false;
@@ -149,11 +149,48 @@ export class Run<Request = unknown> {
     this.#advance(() => this.#decide({ command: toCommand(row.id, next) }, row, row.at), request);
   }
 
-  /**
-   * Ends the waits whose time has come, in the order of their times; with an event, those that count before it. Returns
-   * whether there were any.
-   */
-  wakeDue(request?: Request, event?: ComingEvent): boolean {
+  /** The next time has come, or the wall clock has jumped. `request` is for the first change, if there is one. */
+  time(request?: Request): void {
+    if (this.#committed.status === "running") return this.#proceed(request);
+    if (!this.#mayWake || !this.#endWaits(request)) this.#leaveIfIdle();
+  }
+
+  /** There may be events for branches of the execution. */
+  news(request?: Request): void {
+    this.#hasNews = true;
+    this.time(request);
+  }
+
+  /** Ends the waits whose time has come; if a branch waits for an event, after a search for events. Returns whether any has come. */
+  #endWaits(request: Request | undefined): boolean {
+    const isDue = this.#agenda.dueWaits().some(({ key }) => this.#walk.isWaitingFor(key));
+    if (this.#isSearching || !(isDue || this.#hasNews)) return isDue;
+    this.#hasNews = false;
+    if (!this.#walk.parkedBranches().some(({ event }) => event)) return this.#wakeDue(request);
+    this.#isSearching = true;
+    this.#port.findEvents((found) => this.#takeEvents(found, request));
+    return true;
+  }
+
+  /** Ends waits by events, and those whose time came before, in the order of their times. */
+  #takeEvents({ takes, isCut }: FoundTakes, request: Request | undefined): void {
+    if (this.#isReleased) return;
+    this.#isSearching = false;
+    for (const take of takes) {
+      const { key, event, receivedAt } = take;
+      if (this.#mayWake && this.#walk.isWaitingFor(key) && this.#wakeDue(request, { key, at: receivedAt }))
+        request = undefined;
+      if (!this.#mayWake || !this.#walk.isWaitingFor(key) || this.hasTaken(event)) continue;
+      this.#wake([{ ...take, at: this.#port.clock.now() }], request);
+      request = undefined;
+    }
+    if (isCut) this.#hasNews = true;
+    else if (this.#mayWake && this.#wakeDue(request)) return;
+    this.time();
+  }
+
+  /** Ends the waits whose time has come, in the order of their times; with an event, those that count before it. */
+  #wakeDue(request: Request | undefined, event?: ComingEvent): boolean {
     if (!this.#agenda.hasWaits) return false;
     const ended = this.#agenda.takeWaits(event).filter(({ key }) => this.#walk.isWaitingFor(key));
     if (ended.length === 0) return false;
@@ -161,13 +198,6 @@ export class Run<Request = unknown> {
     const last = ended.length - 1;
     const wakes = ended.map(({ key }, index) => ({ key, at, isJoined: index < last || undefined }));
     this.#wake(wakes, request);
-    return true;
-  }
-
-  /** Ends a wait by an event. Returns false when the branch waits no more, or the execution has had the event. */
-  wakeByEvent({ key }: ParkedBranch<Value>, event: string, value: JsonText | undefined, request?: Request): boolean {
-    if (!this.mayWake || !this.#walk.isWaitingFor(key) || this.hasTaken(event)) return false;
-    this.#wake([{ key, at: this.#port.clock.now(), value, event }], request);
     return true;
   }
 
@@ -182,10 +212,10 @@ export class Run<Request = unknown> {
   }
 
   /** Whether a wait may end by itself: not while the execution is suspended from outside, or has ended. */
-  get mayWake(): boolean {
+  get #mayWake(): boolean {
     if (this.#isStopped) return false;
     const { status, epoch, last } = this.#committed;
-    // A resume that is not committed may lose against a cancel. Waits end after it: `#proceed`, and the mailbox, look again.
+    // A resume that is not committed may lose against a cancel. Waits end after it.
     if (this.#decided.status === "running") return status === "running";
     const isOwn = last?.to === "suspended" && last.pending.length > 0;
     return status === "suspended" && isOwn && this.#decided.epoch === epoch;
@@ -193,10 +223,6 @@ export class Run<Request = unknown> {
   /** Whether an event has ended a wait of this execution. */
   hasTaken(event: string): boolean {
     return this.#takenEvents?.has(event) ?? false;
-  }
-  /** Whether the time of a wait has come. */
-  get hasDueWaits(): boolean {
-    return this.#agenda.dueWaits().some(({ key }) => this.#walk.isWaitingFor(key));
   }
 
   /** An attempt has ended, or was not started. */
@@ -312,28 +338,18 @@ export class Run<Request = unknown> {
     return `the stored status after ${last} is not the one that this version produces`;
   }
 
-  /** A replayed run that is running continues, the wall clock has jumped, or the next time has come. */
-  checkTimes(): void {
-    if (this.#committed.status === "running") this.#proceed();
-    else if (this.mayWake) this.wakeDue();
-  }
-
   readonly #isWaitingFor = (key: string): boolean => this.#walk.isWaitingFor(key);
 
-  /** Ends the waits and starts the attempts whose time has come, and sets the next time. */
-  #proceed(): void {
+  /** Ends the waits and starts the attempts whose time has come, and sets the next time; or leaves. */
+  #proceed(request?: Request): void {
     if (this.#isReleased) return;
     if (this.#committed.status !== "running" || this.#decided.status !== "running") {
       this.#setAlarm({});
-      if (this.isIdle) this.#port.leave();
-      return;
+      return this.#leaveIfIdle();
     }
     if (this.#isStopped) return;
-    if (this.#agenda.hasWaits) {
-      const ending = this.#port.endInOrder();
-      if (ending) return void ending.then(() => this.#proceed());
-      if (this.wakeDue()) return; // it continues when that is committed
-    }
+    // Waits that end continue when that is committed.
+    if ((this.#hasNews || this.#agenda.hasWaits) && this.#endWaits(request)) return;
     const now = this.#port.clock.monotonic();
     for (const plan of this.#agenda.takeStarts(now)) {
       if (!this.#walk.isWaitingFor(plan.key)) continue;
@@ -342,6 +358,10 @@ export class Run<Request = unknown> {
       if (this.#isStopped) return; // a start can fail the run
     }
     this.#setAlarm(this.#agenda.isEmpty ? {} : this.#agenda.times(now, this.#isWaitingFor));
+  }
+
+  #leaveIfIdle(): void {
+    if (!this.#isReleased && this.#isIdle) this.#port.leave();
   }
 
   #setAlarm(times: NextTimes): void {
@@ -364,9 +384,9 @@ export class Run<Request = unknown> {
   }
 
   /** Whether the journal has everything: the execution has ended, or is suspended with nothing in flight. */
-  get isIdle(): boolean {
+  get #isIdle(): boolean {
     const { status } = this.#committed;
-    if (status === "running" || this.isAhead) return false;
+    if (status === "running" || this.isAhead || this.#isSearching) return false;
     return status !== "suspended" || this.#inFlight === 0;
   }
   /** Whether changes were decided that are not committed, or never will be. */

@@ -1,15 +1,15 @@
 import { setImmediate as nextTurn, setTimeout as sleep } from "node:timers/promises";
 import { busy } from "../../../core/error.ts";
-import type { JsonText } from "../../../core/json.ts";
 import { withIds, type Logger } from "../../../core/log.ts";
 import type { ParkedBranch } from "../../../engine/execution.ts";
+import { mayTake, type EventHead } from "../../../engine/rules/take-events.ts";
+import { findTakes, type EventReader, type FoundTakes } from "../../../engine/runs/find-takes.ts";
 import { hasRoom, toSentId, type SentEvent, type Sending, type Share } from "../../../engine/sent-event.ts";
 import type { Value } from "../../../engine/walk/value.ts";
-import type { Drive, Request } from "../drive.ts";
+import type { Drive } from "../drive.ts";
 import type { Runs } from "../runs.ts";
 import type { Store } from "../store/store.ts";
-import { RunEvents, type Candidate } from "./run-events.ts";
-import type { EndWaits, Sleepers } from "./sleepers.ts";
+import type { Sleepers } from "./sleepers.ts";
 
 export interface MailboxOptions {
   readonly store: Store;
@@ -35,20 +35,16 @@ interface Delivery {
  * M4. Events, and waits whose time has come, count in the order of their times (`countsBefore`), also if they are seen later:
  *     after a suspension from outside, or at the next start.
  * M5. Deliveries take turns: one to many executions does not hold up the others.
- * M6. A run that may not take an event now (`mayWake`) is not asked again for it. So the mailbox is looked at after every
- *     commit that begins a wait or changes the status, and when a run is gone whose last changes were not written, or for
- *     which an event was being checked.
+ * M6. A run that may not take an event now is not told of it again. So the mailbox is looked at after every commit that
+ *     begins a wait or changes the status, and when a drive is gone whose last changes were not written, or for which an
+ *     event was being checked.
  */
 export class Mailbox {
   readonly #options: MailboxOptions;
-  /** The last offer to each run: they are made one after the other. */
-  readonly #offers = new WeakMap<Drive, Promise<boolean>>();
   /** By name and key, or by the number of one execution. One that begins again while it is at work is added again. */
   readonly #deliveries = new Map<string, Delivery>();
   #isDelivering = false;
-  /** The offers of `endInOrder` that are being made. */
-  readonly #endings = new WeakMap<Drive, Promise<boolean>>();
-  /** The events that branches of a run do not get. */
+  /** The events that a branch is done with: its schema has refused them, or they could not be read. */
   readonly #passed = new WeakMap<Drive, Set<string>>();
   /** The refused events that are in the log, the newest of them. */
   readonly #warned = new Set<string>();
@@ -92,42 +88,83 @@ export class Mailbox {
 
   /** A branch waits for an event, or may take one that it could not take before (M6). */
   onWait(drive: Drive): void {
-    const { status, number } = drive.committed;
-    if (this.mayContinue(drive)) return this.#deliverTo(number); // the run is about to be forgotten
-    if (status === "running" && this.#first(drive)) void this.#offer(drive);
+    if (this.mayContinue(drive)) return this.#deliverTo(drive.number); // the drive is gone, or about to be
+    if (drive.committed.status === "running" && this.#hasEvents(drive)) drive.run.news();
   }
-  /** Returns true if a run is suspended by its own branches, and a stored event may end the wait of one. */
+  /** Returns true if an execution is suspended by its own branches, and a stored event may end the wait of one. */
   mayContinue(drive: Drive): boolean {
     const { status, last } = drive.committed;
     const isOwn = status === "suspended" && last?.to === "suspended" && last.pending.length > 0;
-    return isOwn && this.#first(drive) !== undefined; // from outside: they count at the resume
+    return isOwn && this.#hasEvents(drive); // from outside: they count at the resume
   }
-  /** A run is gone, which may not have seen events for its execution (M6). */
+  /** A drive is gone, which may not have seen events for its execution (M6). */
   onGone(number: number): void {
     this.#deliverTo(number);
   }
 
-  /** Ends waits of a run whose time has come, and waits by events, in the order of their times. Undefined: there are not both. */
-  endInOrder(drive: Drive, request?: Request): Promise<boolean> | undefined {
-    const before = this.#endings.get(drive);
-    if (before) return before;
-    if (!drive.run.hasDueWaits || !this.#first(drive)) return undefined;
-    const ending = this.#offer(drive, request).finally(() => this.#endings.delete(drive));
-    this.#endings.set(drive, ending);
-    return ending;
+  /** Finds the events that branches may take. Never rejects. */
+  async find(drive: Drive): Promise<FoundTakes> {
+    const { execution, walk, run } = drive;
+    try {
+      return await findTakes(this.#readerOf(drive), { execution, walk, hasTaken: (event) => run.hasTaken(event) });
+    } catch (error) {
+      this.#onFailure(error);
+      return { takes: [] };
+    } finally {
+      if (drive.isReleased) this.#deliverTo(drive.number); // it was forgotten while an event was checked
+    }
   }
 
-  #eventsOf(drive: Drive): RunEvents {
-    const passed = this.#passed.get(drive) ?? new Set();
-    this.#passed.set(drive, passed);
-    return new RunEvents(drive, this.#options.store.sentEvents, passed);
-  }
-  /** The first event that a branch of a run may take. */
-  #first(drive: Drive): Candidate | undefined {
+  #hasEvents(drive: Drive): boolean {
+    const { execution, run } = drive;
     try {
-      return this.#eventsOf(drive).first();
+      for (const branch of drive.walk.parkedBranches())
+        if (branch.event)
+          for (const head of this.#heads(drive, branch))
+            if (mayTake(branch.event, head, execution) && !run.hasTaken(head.id)) return true;
     } catch (error) {
-      return void this.#onFailure(error);
+      this.#onFailure(error);
+    }
+    return false;
+  }
+
+  #readerOf(drive: Drive): EventReader<EventHead> {
+    const { store } = this.#options;
+    const pass = (head: EventHead, branch: ParkedBranch<Value>): void => {
+      const passed = this.#passed.get(drive) ?? new Set();
+      this.#passed.set(drive, passed.add(toId(branch, head)));
+    };
+    return {
+      heads: (branch) => this.#heads(drive, branch),
+      data: async (head, branch) => {
+        try {
+          const event = store.sentEvents.find(head.id);
+          return event?.number === head.order ? { text: event.data } : undefined; // another one: it has expired
+        } catch (error) {
+          pass(head, branch); // or it would be tried for ever
+          throw error;
+        }
+      },
+      refused: (head, branch, problem) => {
+        pass(head, branch);
+        this.#warn(drive, branch, head.id, problem);
+      },
+    };
+  }
+
+  /** The events for a branch, in the order in which they were stored. It sees no later ones. */
+  *#heads(drive: Drive, branch: ParkedBranch<Value>): Generator<EventHead> {
+    const { sentEvents } = this.#options.store;
+    const began = drive.number;
+    const filter = branch.event!;
+    let after = filter.isAnyAge ? 0 : began;
+    for (let page = sentEvents.after(filter, after, pageSize); page.length > 0;) {
+      for (const { number, ...head } of page) {
+        const found = { ...head, order: number, isOlder: number <= began };
+        if (!this.#passed.get(drive)?.has(toId(branch, found))) yield found;
+      }
+      after = page.at(-1)!.number;
+      page = page.length < pageSize ? [] : sentEvents.after(filter, after, pageSize);
     }
   }
 
@@ -139,7 +176,7 @@ export class Mailbox {
     const { store, runs } = this.#options;
     for (const drive of runs.all())
       if (drive.walk.parkedBranches().some(({ event }) => event?.name === name && (event.key ?? "") === key))
-        void this.#offer(drive);
+        drive.run.news();
     this.#deliver(`${name} ${key}`, (after) => store.waits.waiting({ name, key }, after, atOnce));
   }
 
@@ -179,7 +216,7 @@ export class Mailbox {
   async #offerTo(number: number): Promise<void> {
     const { runs, sleepers, logger } = this.#options;
     try {
-      await sleepers.wake(number, this.#endByEvents);
+      await sleepers.wake(number);
     } catch (error) {
       if (runs.isClosing) return;
       logger.warn("An event could not be handed out; it is tried again soon", { error });
@@ -189,57 +226,12 @@ export class Mailbox {
     }
   }
 
-  readonly #endByEvents: EndWaits = (drive, request) => this.#offer(drive, request);
-
-  /** Hands stored events to the branches of a run that wait for them. Resolves to whether one has continued. */
-  #offer(drive: Drive, request?: Request): Promise<boolean> {
-    const before = this.#offers.get(drive) ?? Promise.resolve(false);
-    const offer = before.then(() => this.#offerNext(drive, request)).catch((error: unknown) => this.#onFailure(error));
-    this.#offers.set(drive, offer);
-    return offer;
-  }
-
-  #onFailure(error: unknown): false {
+  #onFailure(error: unknown): void {
     const { runs, logger } = this.#options;
     if (!runs.isClosing) logger.error("The events could not be read; the next start tries again", { error });
-    return false;
   }
 
-  async #offerNext(drive: Drive, request?: Request): Promise<boolean> {
-    const events = this.#eventsOf(drive);
-    let hasContinued = false;
-    while (drive.run.mayWake) {
-      const next = events.first();
-      const first = hasContinued ? undefined : request;
-      if (drive.run.wakeDue(first, next)) {
-        hasContinued = true;
-        continue;
-      }
-      if (!next) break;
-      try {
-        const accepted = await this.#accept(drive, next);
-        if (!accepted) events.pass(next);
-        else if (drive.run.wakeByEvent(next.branch, next.head.id, accepted.value, first)) hasContinued = true;
-      } catch (error) {
-        events.pass(next); // or it would be tried for ever
-        throw error;
-      }
-    }
-    if (drive.isReleased) this.#deliverTo(drive.number); // it was forgotten while an event was checked
-    return hasContinued;
-  }
-
-  /** Checks an event for a branch; undefined if it does not get it. */
-  async #accept(drive: Drive, { branch, head }: Candidate): Promise<{ value: JsonText | undefined } | undefined> {
-    const event = this.#options.store.sentEvents.find(head.id);
-    if (event?.number !== head.number) return undefined; // it has expired
-    const accepted = await drive.walk.acceptEvent(branch.event!, event.data);
-    if ("value" in accepted) return accepted;
-    this.#warn(drive, branch, event, accepted.problem);
-    return undefined;
-  }
-
-  #warn({ execution }: Drive, { stepId }: ParkedBranch<Value>, { id }: SentEvent, problem: string): void {
+  #warn({ execution }: Drive, { stepId }: ParkedBranch<Value>, id: string, problem: string): void {
     const key = `${execution.id}/${stepId} ${id}`;
     if (this.#warned.has(key)) return;
     this.#warned.add(key);
@@ -259,5 +251,8 @@ export class Mailbox {
 /** The executions that are loaded at the same time for an event. */
 const atOnce = 32;
 const mostWarned = 10_000;
+/** The stored events that are looked at together. Their data is read one by one. */
+const pageSize = 100;
+const toId = ({ key }: ParkedBranch<Value>, { id, order }: EventHead): string => `${key} ${order} ${id}`;
 const pauseMs = 10;
 const retryMs = 1_000;

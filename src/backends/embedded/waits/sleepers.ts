@@ -2,7 +2,7 @@ import type { Logger } from "../../../core/log.ts";
 import { withIds } from "../../../core/log.ts";
 import type { Program } from "../../../engine/contract/program.ts";
 import { toGroup, type Admissible, type GroupName, type Reservation } from "../../../engine/runs/groups.ts";
-import { Drive, type Request } from "../drive.ts";
+import { Drive } from "../drive.ts";
 import type { Runs } from "../runs.ts";
 import type { Store, StoredState } from "../store/store.ts";
 import type { WaitingExecutions } from "../waiting-executions.ts";
@@ -19,9 +19,6 @@ export interface SleepersOptions {
   ) => Promise<Drive | { mismatch: string }>;
   readonly reserve: (group: GroupName, program: Program) => Promise<Reservation>;
 }
-
-/** Ends waits of an execution. Returns whether it continues. `request` is for the first of the changes. */
-export type EndWaits = (drive: Drive, request?: Request) => boolean | Promise<boolean>;
 
 /**
  * Continues executions without a run: those that are suspended until a time or an event, and those that rest.
@@ -47,10 +44,10 @@ export class Sleepers {
     return this.#woken.size < mostWoken;
   }
 
-  /** Ends waits of an execution, which may have a run, be suspended or rest. */
-  wake(number: number, end: EndWaits): Promise<void> {
+  /** Ends waits of an execution whose time has come, or that have an event. It may have a drive, be suspended or rest. */
+  wake(number: number): Promise<void> {
     const before = this.#working.get(number);
-    const work = before ? before.then(() => this.#wake(number, end)) : this.#wake(number, end);
+    const work = before ? before.then(() => this.#wake(number)) : this.#wake(number);
     const settled = work
       .catch(() => {})
       .finally(() => {
@@ -60,27 +57,28 @@ export class Sleepers {
     return work;
   }
 
-  async #wake(number: number, end: EndWaits): Promise<void> {
+  async #wake(number: number): Promise<void> {
     const { store, runs, waiting } = this.#options;
     const state = store.stateOf(number);
     if (!state) return runs.write(() => store.waits.remove(number));
     const { id } = state.execution;
     const drive = runs.get(id);
     if (drive) {
-      await end(drive);
+      drive.run.news();
+      await drive.search;
       return runs.written();
     }
     if (waiting.has(id)) return; // it is loaded when it gets a slot
     if (state.status === "running") return this.#endRest(state);
-    if (state.status === "suspended") return this.#continue(state, end);
+    if (state.status === "suspended") return this.#continue(state);
     await runs.write(() => store.waits.remove(number)); // it has ended
   }
 
   /**
-   * Loads a suspended execution and ends one of its waits. If `end` returns false, it stays suspended. If its code does not
+   * Loads a suspended execution and ends waits of it. If none is over, it stays suspended. If its code does not
    * fit, the server suspends it: its waits count at the resume.
    */
-  async #continue(state: StoredState, end: EndWaits): Promise<void> {
+  async #continue(state: StoredState): Promise<void> {
     const { runs, waiting, load, reserve, logger } = this.#options;
     const { id, workflowId, concurrencyKey } = state.execution;
     const program = waiting.programOf(workflowId);
@@ -96,11 +94,10 @@ export class Sleepers {
       if (!place?.isWaiting || drive.isChanging || runs.slots.has(drive)) return;
       runs.handOver(drive, (one) => waiting.takeOver(one));
     };
-    const hasEnded = await end(drive, { done });
-    if (!hasEnded) {
+    drive.run.news({ done });
+    await drive.search;
+    if (drive.run.decided.epoch === state.epoch)
       withIds(logger, { executionId: id, workflowId }).debug("Execution stays suspended");
-      if (drive.run.isIdle) runs.forget(drive);
-    }
     await runs.written();
   }
 

@@ -5,7 +5,7 @@ import type { Logger } from "../../../core/log.ts";
 import type { Runs } from "../runs.ts";
 import type { Store } from "../store/store.ts";
 import type { DueTimer } from "../store/wait-table.ts";
-import type { EndWaits, Sleepers } from "./sleepers.ts";
+import type { Sleepers } from "./sleepers.ts";
 import { WakeClocks } from "./wake-clocks.ts";
 
 export interface TimersOptions {
@@ -63,7 +63,7 @@ export class Timers {
   }
 
   #onJump(): void {
-    for (const { run } of this.#options.runs.all()) run.checkTimes();
+    for (const { run } of this.#options.runs.all()) run.time();
     this.#check();
   }
 
@@ -110,7 +110,7 @@ export class Timers {
     const { store, sleepers, logger, clock, runs } = this.#options;
     const { number } = due;
     try {
-      await sleepers.wake(number, this.#endDue);
+      await sleepers.wake(number);
       // A run that has a slot may end it soon; one that waits for its turn, later.
       if (this.#isOpen && store.waits.has(due.clock, due)) this.#later.set(number, clock.monotonic() + againMs);
     } catch (error) {
@@ -120,16 +120,6 @@ export class Timers {
       logger.error("An execution could not be woken; it is tried again soon", { error });
     }
   }
-
-  /** Ends the waits whose time has come. One that has a slot does it by itself. */
-  readonly #endDue: EndWaits = async (drive, request) => {
-    if (drive.committed.status !== "suspended" || !drive.run.mayWake) {
-      drive.run.checkTimes();
-      return false;
-    }
-    if (await this.#options.runs.endInOrder(drive, request)) return true;
-    return drive.run.mayWake && drive.run.wakeDue(request);
-  };
 
   #pause(): Promise<void> {
     return new Promise((resolve) => this.#options.clock.setTimeout(resolve, pauseMs));

@@ -5,7 +5,7 @@ import type { FailedStep } from "../../../engine/execution-log.ts";
 import type { AttemptRecords } from "../../../engine/contract/records.ts";
 import type { Admissible } from "../../../engine/runs/groups.ts";
 import type { Calls, ServiceNames } from "../calls.ts";
-import type { MailboxReader } from "../mailbox/find-takes.ts";
+import type { LocalMailboxes } from "../mailbox/local-mailboxes.ts";
 import type { LocalDrive } from "./drives.ts";
 import type { Retention } from "../../../engine/retention.ts";
 import type { RescueInput } from "../register/register-state.ts";
@@ -14,7 +14,7 @@ import type { RestateSdk } from "../sdk.ts";
 import type { Clearance } from "./suspects.ts";
 
 /** The part of a replica that its drives use. */
-export interface DriveHost extends MailboxReader {
+export interface DriveHost extends Pick<LocalMailboxes, "readerOf"> {
   /** The most bytes of the input and all values of one execution. */
   readonly executionBytes: number;
   /** True when the server is shutting down: attempts in flight may finish, no other is started. */

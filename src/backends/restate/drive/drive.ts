@@ -22,7 +22,7 @@ import {
 import type { Decision } from "../../../engine/walk/decision.ts";
 import type { Admissible } from "../../../engine/runs/groups.ts";
 import { toText, type Value } from "../../../engine/walk/value.ts";
-import { findTakes, type FoundTakes } from "../mailbox/find-takes.ts";
+import { findTakes, type FoundTakes, type Take } from "../../../engine/runs/find-takes.ts";
 import { toMailboxKey } from "../mailbox/mailbox-key.ts";
 import { toRecordsKey } from "../records.ts";
 import { DriveAgenda, type DueInput } from "./drive-agenda.ts";
@@ -31,7 +31,7 @@ import type { DriveParts, Seat } from "./drive-host.ts";
 import { RegisterLink, type SignalInput } from "./drive-link.ts";
 import { DriveRows, type NextRow } from "./drive-rows.ts";
 import type { LocalDrive } from "./drives.ts";
-import type { DriveInput, RescueCause, Take } from "../register/register-state.ts";
+import type { DriveInput, RescueCause } from "../register/register-state.ts";
 import { replayRows, withBytes } from "./replay-rows.ts";
 import { hasMismatch, isReplaying } from "./replaying.ts";
 import { loadRows, toRowKey } from "./rows.ts";
@@ -294,8 +294,8 @@ export class Drive implements LocalDrive, Admissible {
   #findEvents(): Promise<FoundTakes & { readonly at: number }> {
     const { execution } = this;
     return this.#context.run("events", async () => {
-      const found = { execution, walk: this.#walk, taken: this.#rows.takenEvents };
-      return { ...(await findTakes(this.#parts.host, found)), at: Date.now() };
+      const taker = { execution, walk: this.#walk, hasTaken: (id: string) => this.#rows.takenEvents.has(id) };
+      return { ...(await findTakes(this.#parts.host.readerOf(execution), taker)), at: Date.now() };
     });
   }
   /** Ends waits by events, and those whose time came before, in the order of their times (D8). The next look follows. */

@@ -5,11 +5,12 @@ import { eventOf } from "../../../engine/runs/journal-row.ts";
 import { createReadingWalk, replayRows } from "../drive/replay-rows.ts";
 import { startedIn, type StoredRow } from "../drive/rows.ts";
 import type { TakeInput } from "../register/register-state.ts";
-import { findTakes, type MailboxReader } from "./find-takes.ts";
+import { findTakes } from "../../../engine/runs/find-takes.ts";
+import type { LocalMailboxes } from "./local-mailboxes.ts";
 
 /** Finds the events that a suspended execution takes. No step runs. */
 export async function accept(
-  reader: MailboxReader,
+  mailboxes: Pick<LocalMailboxes, "readerOf">,
   execution: Execution,
   rows: readonly StoredRow[],
   program: Program | undefined,
@@ -20,7 +21,11 @@ export async function accept(
     if (replayRows(rows, [], walk) !== undefined) return changed();
     const taken = new Set(rows.flatMap(({ row }) => (row?.kind === "wake" ? (eventOf(row) ?? []) : [])));
     // The drive looks for more.
-    const { takes } = await findTakes(reader, { execution, walk, taken });
+    const { takes } = await findTakes(mailboxes.readerOf(execution), {
+      execution,
+      walk,
+      hasTaken: (id) => taken.has(id),
+    });
     return { at: Date.now(), takes };
   } finally {
     walk.release("Only its journal was read");

@@ -1,15 +1,19 @@
-import type { JsonText } from "../../../core/json.ts";
 import { withIds, type Logger } from "../../../core/log.ts";
 import type { Execution } from "../../../engine/execution.ts";
 import { toSentId } from "../../../engine/sent-event.ts";
 import { handlerReadMs, type ServiceNames } from "../calls.ts";
 import type { RestateClient } from "../client/client.ts";
-import type { MailboxReader } from "./find-takes.ts";
-import type { EventHead } from "./service.ts";
+import type { EventHead } from "../../../engine/rules/take-events.ts";
+import type { EventReader } from "../../../engine/runs/find-takes.ts";
+import { toMailboxKey } from "./mailbox-key.ts";
+import type { StoredHead } from "./service.ts";
 
 /** The most refused events that are remembered. */
 const mostWarned = 10_000;
 
+interface MailHead extends EventHead {
+  readonly hasData: boolean;
+}
 interface MailboxesParts {
   readonly client: RestateClient;
   readonly names: ServiceNames;
@@ -17,7 +21,7 @@ interface MailboxesParts {
 }
 
 /** The mailboxes as this replica reads them. */
-export class LocalMailboxes implements MailboxReader {
+export class LocalMailboxes {
   readonly #parts: MailboxesParts;
   readonly #warned = new Set<string>();
 
@@ -25,16 +29,32 @@ export class LocalMailboxes implements MailboxReader {
     this.#parts = parts;
   }
 
-  eventHeads(mailbox: string): Promise<readonly EventHead[]> {
+  /** The events for one execution. Each mailbox is read once. */
+  readerOf(execution: Execution): EventReader<MailHead> {
     const { client, names } = this.#parts;
-    return client.read(names.mailbox, mailbox, "heads", null, handlerReadMs);
-  }
-  async eventData(mailbox: string, id: string): Promise<JsonText | undefined> {
-    const { client, names } = this.#parts;
-    return (await client.read<JsonText | null>(names.mailbox, mailbox, "data", id, handlerReadMs)) ?? undefined;
+    const found = new Map<string, Promise<readonly StoredHead[]>>();
+    const read = (mailbox: string): Promise<readonly StoredHead[]> => {
+      const heads =
+        found.get(mailbox) ?? client.read<readonly StoredHead[]>(names.mailbox, mailbox, "heads", null, handlerReadMs);
+      found.set(mailbox, heads);
+      return heads;
+    };
+    return {
+      heads: async ({ event }) =>
+        (await read(toMailboxKey(event!))).map(({ receivedAt: at, ...head }) => {
+          return { ...head, at, order: at, isOlder: at < execution.startAt };
+        }),
+      data: async ({ id, hasData }, { event }) => {
+        if (!hasData) return { text: undefined };
+        const mailbox = toMailboxKey(event!);
+        const text = await client.read<string | null>(names.mailbox, mailbox, "data", id, handlerReadMs);
+        return text === null ? undefined : { text };
+      },
+      refused: ({ id }, { stepId }, problem) => this.#warn(execution, stepId, id, problem),
+    };
   }
 
-  refused({ id, workflowId }: Execution, stepId: string, event: string, problem: string): void {
+  #warn({ id, workflowId }: Execution, stepId: string, event: string, problem: string): void {
     const key = `${id}/${stepId} ${event}`;
     if (this.#warned.has(key) || this.#warned.size >= mostWarned) return;
     this.#warned.add(key);

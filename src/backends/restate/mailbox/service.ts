@@ -19,7 +19,7 @@ export const mostEvents = 1_000;
 const toldAtOnce = 500;
 
 /** An event without its data. */
-export interface EventHead extends Omit<SentEvent, "data" | "name" | "key"> {
+export interface StoredHead extends Omit<SentEvent, "data" | "name" | "key"> {
   readonly hasData: boolean;
   readonly receivedAt: number;
 }
@@ -82,7 +82,7 @@ export function createMailbox({
         if (!hasRoom(most, share, { own, side })) return "full";
         const { id, userId, isFromCode, data } = event;
         const hasData = data !== undefined;
-        const head: EventHead = { id, userId, isFromCode, hasData, receivedAt: await context.date.now() };
+        const head: StoredHead = { id, userId, isFromCode, hasData, receivedAt: await context.date.now() };
         if (hasData) context.set(toDataKey(id), data);
         context.set("events", [...events, head]);
         if (events.length === 0) tellSelf(context, "expire", null, retention.eventsMs);
@@ -121,7 +121,7 @@ export function createMailbox({
         if (oldest) tellSelf(context, "expire", null, Math.max(1, oldest.receivedAt - since));
       },
 
-      heads: shared(reading, (context: ObjectSharedContext): Promise<readonly EventHead[]> => readHeads(context)),
+      heads: shared(reading, (context: ObjectSharedContext): Promise<readonly StoredHead[]> => readHeads(context)),
 
       /** The data of an event; null if it has none, or is gone. */
       data: shared(reading, async (context: ObjectSharedContext, id: string): Promise<JsonText | null> =>
@@ -131,7 +131,7 @@ export function createMailbox({
   });
 }
 
-const readHeads = async (context: ObjectSharedContext): Promise<readonly EventHead[]> =>
-  (await context.get<readonly EventHead[]>("events")) ?? [];
+const readHeads = async (context: ObjectSharedContext): Promise<readonly StoredHead[]> =>
+  (await context.get<readonly StoredHead[]>("events")) ?? [];
 const readData = async (context: ObjectSharedContext, id: string): Promise<JsonText | undefined> =>
   (await context.get<JsonText>(toDataKey(id))) ?? undefined;

@@ -1,5 +1,5 @@
 import type { Caller } from "../../../core/caller.ts";
-import type { JsonText } from "../../../core/json.ts";
+import type { Take } from "../../../engine/runs/find-takes.ts";
 import type { EventBody } from "../../../engine/events.ts";
 import type { Execution, ExecutionState, ExecutionStatus, Transition } from "../../../engine/execution.ts";
 import type { GroupLimits } from "../groups/service.ts";
@@ -70,15 +70,6 @@ export interface Command {
   readonly next: Transition;
   /** The events that end waits. Without any, a wake ends the waits whose time has come. */
   readonly takes?: readonly Take[] | undefined;
-}
-/** An event that ends a wait. */
-export interface Take {
-  /** The journal key of the wait. */
-  readonly key: string;
-  /** The id of the event, and the time at which it was received. */
-  readonly event: string;
-  readonly receivedAt: number;
-  readonly value?: JsonText | undefined;
 }
 /** The results that a fork begins with. Their values stay with the original until they are copied. */
 export interface Copies {

@@ -1,8 +1,9 @@
 import type { ObjectContext } from "@restatedev/restate-sdk";
 import type { Transition } from "../../../engine/execution.ts";
+import type { Take } from "../../../engine/runs/find-takes.ts";
 import type { Calls, ServiceNames } from "../calls.ts";
 import { read, toInvocation, type Found } from "./read-register.ts";
-import type { AcceptInput, ListenInput, RegisterStatus, Take, TakeInput } from "./register-state.ts";
+import type { AcceptInput, ListenInput, RegisterStatus, TakeInput } from "./register-state.ts";
 import { wakeTimeOf, type Waits } from "./register-waits.ts";
 import { isEnd } from "../../../engine/rules/transitions.ts";
 

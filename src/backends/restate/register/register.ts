@@ -1,6 +1,7 @@
 import type { ObjectContext, ObjectSharedContext, VirtualObjectDefinition } from "@restatedev/restate-sdk";
 import type { Retention } from "../../../engine/retention.ts";
 import { isRetry, type Execution, type ExecutionState, type Transition } from "../../../engine/execution.ts";
+import type { Take } from "../../../engine/runs/find-takes.ts";
 import { forever, reading, type Calls, type ServiceNames } from "../calls.ts";
 import { createGroupCalls } from "../groups/service.ts";
 import { toIndex } from "../list.ts";
@@ -22,7 +23,6 @@ import type {
   RedriveInput,
   RegisterStatus,
   SettleInput,
-  Take,
   WaitInput,
   WatchInput,
 } from "./register-state.ts";
