@@ -3,6 +3,7 @@ import { once } from "node:events";
 import { createServer, type Server as HttpServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import { setTimeout as sleep } from "node:timers/promises";
+import { setFlagsFromString } from "node:v8";
 import type { Limits } from "../../config/limits.ts";
 import { createUpgrade, type UpgradeOptions } from "../../sockets/upgrade.ts";
 import type { Mode } from "../app.ts";
@@ -43,6 +44,7 @@ export interface ListeningServer {
 }
 
 export async function listen(options: ListenOptions): Promise<ListeningServer> {
+  keepRequestsYoung();
   const { host, limits, report } = options;
   const listener = inTurn(options.listener);
   const upgrade = createUpgrade({ ...limits, report, resolve: options.resolve, counted: options.countedSocket });
@@ -134,6 +136,15 @@ async function unlessTaken<T>(port: number, open: () => Promise<T>): Promise<T |
   }
 }
 const listenChannel = "tracing:net.server.listen:asyncStart";
+
+/**
+ * Turns off V8's pretenuring, for the whole process. The requests of open streams survive, so V8 learns that the objects of a
+ * request are old, and allocates those of later requests in the old generation. Each would retain what it refers to until
+ * the next full collection.
+ */
+function keepRequestsYoung(): void {
+  setFlagsFromString("--no-allocation-site-pretenuring");
+}
 
 /** Closes further connections at once. Logs that at most once a minute. */
 function limitConnections(server: HttpServer, maxConnections: number, warn: ListenOptions["warn"]): void {
