@@ -9,7 +9,16 @@ import { newFile } from "../harness/folders.ts";
 
 const steps = [["a", "andThen", 0]] as const;
 const execution = (id: string): Execution => ({ id, workflowId: "w", input: "{}", context: {}, startAt: 1, steps });
-const noChange: Omit<Change, "row"> = { at: 3, events: [], transitions: [], epoch: 0, seq: 0, starts: [], parks: [] };
+const noChange: Omit<Change, "row"> = {
+  at: 3,
+  events: [],
+  transitions: [],
+  hasOwn: false,
+  epoch: 0,
+  seq: 0,
+  starts: [],
+  parks: [],
+};
 
 it("finds an execution whose definition was first written in a transaction that failed", () => {
   const store = new Store(":memory:", "normal");

@@ -11,7 +11,7 @@ import type { NextTimes } from "../../engine/runs/agenda.ts";
 import type { FoundTakes } from "../../engine/runs/find-takes.ts";
 import type { Admissible } from "../../engine/runs/groups.ts";
 import { textOf, type JournalRow } from "../../engine/runs/journal-row.ts";
-import { notStarted, Run, type Change, type RunPort } from "../../engine/runs/run.ts";
+import { notStarted, Run, type Change, type Outcome, type RunPort } from "../../engine/runs/run.ts";
 import type { AttemptPlan, AttemptResult } from "../../engine/walk/decision.ts";
 import { inputRow } from "../../engine/walk/value.ts";
 import type { Commit, Store, StoredState } from "./store/store.ts";
@@ -144,10 +144,11 @@ export class Drive implements RunPort<Request>, Admissible {
     return this.#host.store.newRow();
   }
 
-  append(change: Change, onMade: (state: StoredState | undefined) => void, request: Request = {}): void {
+  append(change: Change, onOutcome: (outcome: Outcome) => void, request: Request = {}): void {
     const host = this.#host;
     const wasSuspended = this.#committed.status === "suspended";
-    const { row } = change;
+    const { row, hasOwn } = change;
+    if (hasOwn) this.walk.confirmTransition(); // no other process decides about this execution
     if (row) this.#unwritten.set(row.id, row);
     this.#writing++;
     const lost = (): void => {
@@ -168,7 +169,7 @@ export class Drive implements RunPort<Request>, Admissible {
         this.#committed = state ?? this.#committed;
         request.done?.(commit); // answers the caller, and registers a new drive
         host.publish(this, change, commit);
-        onMade(state);
+        onOutcome({ state });
         if (row) this.#unwritten.delete(row.id); // only now: an attempt that has just started need not read the file
         if (this.#held.length > 0 && this.#committed.status !== "running") this.#startHeld();
         if (change.parks.length > 0 || change.transitions.length > 0) host.onWait(this);

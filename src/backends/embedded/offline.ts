@@ -44,7 +44,17 @@ export function openOffline(path: string): OfflineStore {
       const { number, epoch } = state;
       const row = toCommandRow(store.newRow(), epoch + 1, next);
       const seq = store.lastSeq(number) + 1;
-      const change = { row, at: next.at, events: [], transitions: [next], epoch, seq, starts: [], parks: [] };
+      const change = {
+        row,
+        at: next.at,
+        events: [],
+        transitions: [next],
+        hasOwn: false,
+        epoch,
+        seq,
+        starts: [],
+        parks: [],
+      };
       return store.transaction(() => store.save(state, change, () => undefined)) !== undefined;
     },
     close() {

@@ -227,7 +227,7 @@ export class Runs implements DriveHost {
     const { id } = drive.execution;
     let mismatch: string | undefined;
     try {
-      mismatch = await drive.run.replay(this.store.journal(number), this.nowOf);
+      mismatch = await drive.run.replay(this.store.journal(number), { nowOf: this.nowOf });
       this.refuseWhenClosing();
     } catch (error) {
       drive.release("The execution could not be loaded");
@@ -309,7 +309,7 @@ export class Runs implements DriveHost {
     const { promise, resolve, reject } = Promise.withResolvers<ExecutionState | false>();
     const row = toCommandRow(this.store.newRow(), epoch + 1, next);
     const toChange = (seq: number): Change => {
-      return { row, at: next.at, events: [], transitions: [next], epoch, seq, starts: [], parks: [] };
+      return { row, at: next.at, events: [], transitions: [next], hasOwn: false, epoch, seq, starts: [], parks: [] };
     };
     this.writer.write<{ change: Change; commit: Commit } | undefined>({
       work: () => {

@@ -38,8 +38,10 @@ export interface Change {
   readonly copies?: readonly Copy[];
   /** The events of the decision. Those of the transitions come after them. */
   readonly events: readonly EventBody[];
-  /** The transitions, in order: that of a command, then that of the decision. */
+  /** The transitions, in order: that of a command or of a wake, then the walk's own. */
   readonly transitions: readonly Transition<Value>[];
+  /** True if the last transition is the walk's own. */
+  readonly hasOwn: boolean;
   /** The epoch before these transitions. */
   readonly epoch: number;
   /** The number of the last event, those of the transitions included. */
@@ -54,12 +56,15 @@ interface Copy {
 /**
  * The backend of one run. Its calls are synchronous, and answers come back as inputs of the run, one at a time.
  *
- * P1. Changes are stored in the order of `append`. `onMade` is called in that order, and never inside of `append`.
- * P2. A change is published once, when it is durable and before `onMade`.
+ * P1. Changes are stored in the order of `append`. `onOutcome` is called in that order, and never inside of `append`.
+ * P2. A change is published once, when it is durable and before `onOutcome`.
  * P3. The run knows nothing of slots. `start` may wait for one. If the execution is suspended before, or no branch waits for
  *     the attempt any more, the result is `notStarted`.
  * P4. `alarm` may be late, but is not lost: `time` is the answer. The backend calls `news` if there may be events.
- * P5. `onMade` is not called for a change that another writer was before, or that can never be stored. After it, and after
+ * P5. The walk's own transition may be *preceded*, if another process can make a command: everything else of the change is
+ *     stored, and the command is an input that follows. A backend on which that can happen gives no input before the outcome.
+ *     It confirms the transition to the walk when it is made; any other backend does so in `append`.
+ * P6. `onOutcome` is not called for a change that another writer was before, or that can never be stored. After it, and after
  *     `release`, nothing is stored and no input comes.
  */
 export interface RunPort<Request = unknown> {
@@ -68,11 +73,8 @@ export interface RunPort<Request = unknown> {
   readonly executionBytes: number;
   /** Reserves the number of the next journal row. */
   newRow(): number;
-  /**
-   * Stores a change. `onMade` gets the state that its transitions led to; undefined if it has none. `request` is what the
-   * backend has passed with the input.
-   */
-  append(change: Change, onMade: (state: ExecutionState | undefined) => void, request: Request | undefined): void;
+  /** Stores a change. `request` is what the backend has passed with the input. */
+  append(change: Change, onOutcome: (outcome: Outcome) => void, request: Request | undefined): void;
   /** Runs an attempt once there is a slot, and answers with `end`. */
   start(plan: AttemptPlan): void;
   /** Sets the next times, which replace the last ones; undefined: none. `isIdle`: until then the execution needs no slot. */
@@ -81,6 +83,22 @@ export interface RunPort<Request = unknown> {
   findEvents(onFound: (found: FoundTakes) => void): void;
   /** The journal has everything: the execution has ended, or is suspended with nothing in flight. */
   leave(): void;
+}
+
+/** The outcome of a change that is stored. */
+export interface Outcome {
+  /** The state that its transitions led to; undefined if it has none. */
+  readonly state?: ExecutionState | undefined;
+  /** A command was before the walk's own transition (P5). */
+  readonly isPreceded?: true;
+}
+
+/** The facts about stored rows that are not in them. */
+export interface ReplayFacts {
+  /** The time by which durations are measured that began with a row; undefined if they follow the wall clock. */
+  readonly nowOf?: (row: number) => number | undefined;
+  /** True if the walk's own transition after a row was preceded by a command, which is the next row. */
+  readonly wasPreceded?: (row: number) => boolean;
 }
 
 /** The answer for an attempt that has not begun. */
@@ -98,7 +116,8 @@ export const notStarted = "not started";
  * R3. Changes are appended in the order in which they were decided.
  * R4. An attempt starts only while the run is not stopped, the decided and the committed status are both `running`, and a
  *     branch waits for its entry.
- * R5. After `release` it changes nothing any more.
+ * R5. After its own transition was preceded, no wait ends and no attempt starts before the command has come.
+ * R6. After `release` it changes nothing any more.
  */
 export class Run<Request = unknown> {
   readonly execution: Execution;
@@ -112,6 +131,7 @@ export class Run<Request = unknown> {
   #bytes: number;
   /** The number of changes that are being written. */
   #writing = 0;
+  #isPreceded = false;
   /** The number of attempts that were started and have not ended. */
   #inFlight = 0;
   readonly #agenda: Agenda;
@@ -145,6 +165,7 @@ export class Run<Request = unknown> {
 
   /** Makes a transition from outside: suspend, resume, retry or cancel. */
   command(next: Transition, request: Request): void {
+    this.#isPreceded = false;
     const row = toCommandRow(this.#port.newRow(), this.#decided.epoch + 1, next);
     this.#advance(() => this.#decide({ command: toCommand(row.id, next) }, row, row.at), request);
   }
@@ -213,7 +234,7 @@ export class Run<Request = unknown> {
 
   /** Whether a wait may end by itself: not while the execution is suspended from outside, or has ended. */
   get #mayWake(): boolean {
-    if (this.#isStopped) return false;
+    if (this.#isStopped || this.#isPreceded) return false;
     const { status, epoch, last } = this.#committed;
     // A resume that is not committed may lose against a cancel. Waits end after it.
     if (this.#decided.status === "running") return status === "running";
@@ -243,15 +264,16 @@ export class Run<Request = unknown> {
     const change = decide();
     this.#writing++;
     // Commit the row, its events and its transitions, in one transaction with the changes of other executions.
-    const onMade = (state: ExecutionState | undefined): void => {
+    const onOutcome = ({ state, isPreceded }: Outcome): void => {
       // Publish: before this call, the backend has told the readers and the callers that wait (P2).
       this.#writing--;
       this.#committed = state ?? this.#committed;
+      if (isPreceded) this.#takeBack(change);
       // Start the attempts that the change calls for.
       this.#agenda.addStarts(change.starts, change.at);
       this.#proceed();
     };
-    this.#port.append(change, onMade, request);
+    this.#port.append(change, onOutcome, request);
   }
 
   /** `now` is the time by which durations are measured; undefined if they follow the wall clock. */
@@ -265,10 +287,7 @@ export class Run<Request = unknown> {
       if (event !== undefined) (this.#takenEvents ??= new Set()).add(event);
       if (this.#decided.status === "suspended") transitions.push({ at: input.wake.at, to: "running", isWake: true });
     }
-    if (transition) {
-      transitions.push(transition);
-      this.#walk.confirmTransition(); // no other process decides about this execution
-    }
+    if (transition) transitions.push(transition);
     const { epoch } = this.#decided;
     this.#seq += events.length;
     if (row) this.#bytes += row.bytes ?? Buffer.byteLength(row.body ?? "");
@@ -277,7 +296,9 @@ export class Run<Request = unknown> {
       if (to !== "running") this.#seq++; // its event
     }
     const at = row?.at ?? this.execution.startAt;
-    return { row, at, events, transitions, epoch, seq: this.#seq, starts, parks, times: this.#timesOf(transition) };
+    const times = this.#timesOf(transition);
+    const hasOwn = transition !== undefined;
+    return { row, at, events, transitions, hasOwn, epoch, seq: this.#seq, starts, parks, times };
   }
 
   /** The next times of an execution that is suspended now. */
@@ -285,6 +306,14 @@ export class Run<Request = unknown> {
     return transition?.to === "suspended"
       ? this.#agenda.times(this.#port.clock.monotonic(), this.#isWaitingFor)
       : undefined;
+  }
+
+  /** A command was before the walk's own transition. */
+  #takeBack({ transitions, epoch }: Change): void {
+    const others = transitions.slice(0, -1);
+    this.#isPreceded = true;
+    this.#decided = { status: others.at(-1)?.to ?? "running", epoch: epoch + others.length };
+    if (transitions.at(-1)!.to !== "running") this.#seq--; // its event
   }
 
   #decideStart(): Change {
@@ -303,24 +332,27 @@ export class Run<Request = unknown> {
     const events = changes.flatMap((change) => change.events);
     const starts = changes.flatMap((change) => change.starts);
     const parks = changes.flatMap((change) => change.parks);
-    const { transitions, times } = changes.at(-1)!; // a fork may end at once: its last steps have no code
-    return { ...changes[0]!, events, transitions, times, starts, parks, seq: this.#seq, copies };
+    const { transitions, hasOwn, times } = changes.at(-1)!; // a fork may end at once: its last steps have no code
+    return { ...changes[0]!, events, transitions, hasOwn, times, starts, parks, seq: this.#seq, copies };
   }
 
   /**
    * Walks over the rows of a journal. Attempts that were in flight at its end are started again. Returns the
    * first mismatch: a row that this code does not lead to, for example because a sub-workflow has lost its input
-   * schema, or another status at the end. `nowOf` returns the time by which durations are measured that began with
-   * a row; undefined if they follow the wall clock.
+   * schema, or another status at the end.
    */
   async replay(
     pages: AsyncIterable<readonly JournalRow[]>,
-    nowOf: (row: number) => number | undefined = () => undefined,
+    { nowOf = () => undefined, wasPreceded = () => false }: ReplayFacts = {},
   ): Promise<string | undefined> {
     let last = "the start";
     const take = (input?: JournalInput, row?: JournalRow): void => {
       const now = row && nowOf(row.id);
-      const { starts } = this.#decide(input, row, now);
+      if (input && "command" in input) this.#isPreceded = false;
+      const change = this.#decide(input, row, now);
+      const { starts, hasOwn } = change;
+      if (hasOwn && row && wasPreceded(row.id)) this.#takeBack(change);
+      else if (hasOwn) this.#walk.confirmTransition();
       if (starts.length > 0) this.#agenda.addStarts(starts, now ?? this.#port.clock.now());
     };
     take();
@@ -347,7 +379,7 @@ export class Run<Request = unknown> {
       this.#setAlarm({});
       return this.#leaveIfIdle();
     }
-    if (this.#isStopped) return;
+    if (this.#isStopped || this.#isPreceded) return this.#setAlarm({});
     // Waits that end continue when that is committed.
     if ((this.#hasNews || this.#agenda.hasWaits) && this.#endWaits(request)) return;
     const now = this.#port.clock.monotonic();
@@ -395,7 +427,12 @@ export class Run<Request = unknown> {
   }
   /** Whether an attempt may start now. */
   get mayStart(): boolean {
-    return !this.#isStopped && this.#committed.status === "running" && this.#decided.status === "running";
+    return (
+      !this.#isStopped &&
+      !this.#isPreceded &&
+      this.#committed.status === "running" &&
+      this.#decided.status === "running"
+    );
   }
   get bytes(): number {
     return this.#bytes;
