@@ -5,7 +5,7 @@ import { expect, it } from "vitest";
 import { restate } from "../../../src/backends/restate/define.ts";
 import { toEventText } from "../../../src/backends/embedded/store/event-text.ts";
 import type { RegisterStatus } from "../../../src/backends/restate/register/register-state.ts";
-import { toIndex } from "../../../src/backends/restate/list.ts";
+import { toIndex } from "../../../src/backends/restate/list-index.ts";
 import { toSoloState, type Solo } from "../../../src/backends/restate/drive/solo.ts";
 import { isOwnId } from "../../../src/core/id.ts";
 import { toRowKey, type StoredRow } from "../../../src/backends/restate/drive/rows.ts";

@@ -2,7 +2,7 @@ import type { ObjectContext, RestatePromise } from "@restatedev/restate-sdk";
 import type { Execution, ExecutionState, ExecutionStatus, Transition } from "../../../engine/execution.ts";
 import type { Retention } from "../../../engine/retention.ts";
 import type { Calls, ServiceNames } from "../calls.ts";
-import { toIndex } from "../list.ts";
+import { toIndex } from "../list-index.ts";
 import type { RegisterLink } from "./drive-link.ts";
 import { toRowKey, type StoredRow } from "./rows.ts";
 

@@ -1,6 +1,6 @@
 import type { ObjectContext, ObjectSharedContext } from "@restatedev/restate-sdk";
 import type { Execution, ExecutionState, Transition } from "../../../engine/execution.ts";
-import { toIndex } from "../list.ts";
+import { toIndex } from "../list-index.ts";
 import type { RegisterStatus } from "./register-state.ts";
 
 export interface Found {

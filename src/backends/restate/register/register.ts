@@ -4,7 +4,7 @@ import { isRetry, type Execution, type ExecutionState, type Transition } from ".
 import type { Take } from "../../../engine/runs/find-takes.ts";
 import { forever, reading, type Calls, type ServiceNames } from "../calls.ts";
 import { createGroupCalls } from "../groups/service.ts";
-import { toIndex } from "../list.ts";
+import { toIndex } from "../list-index.ts";
 import { toListed } from "../listed-state.ts";
 import { read, readOrAdopt, toInvocation, toState, type Found } from "./read-register.ts";
 import { createChildren } from "./register-children.ts";
