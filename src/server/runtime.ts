@@ -131,7 +131,7 @@ export function createRuntime(parts: RuntimeParts, use: RuntimeUse): SystemRunti
       const call = await toCall(options);
       if (!step) {
         const origin = toOriginOf(call.identity);
-        const begun = await persist(() => begin(engine, runnable, input, call.options, call.identity, false, origin));
+        const begun = await persist(() => begin(engine, runnable, input, call.options, call.identity, origin));
         return handleOf<never>(begun.id);
       }
       if (call.options.executionId !== undefined) throw invalid("executionId: a child has an id of its own");

@@ -19,22 +19,17 @@ export interface BeginOptions extends Claims {
   readonly executionId?: string | undefined;
 }
 
-/**
- * Starts an execution. The request is validated first. Once started, the execution continues even if the request ends.
- * `isAwaited`: the caller is told the id with the result.
- */
+/** Starts an execution. The request is validated first. Once started, the execution continues even if the request ends. */
 export async function begin(
   engine: Engine,
   runnable: Runnable,
   input: unknown,
   options: BeginOptions = {},
   identity: Identity,
-  isAwaited = false,
   origin?: Origin,
 ): Promise<Started> {
-  const id = options.executionId === undefined ? (isAwaited ? "awaited" : "fresh") : undefined;
   const execution = await prepare(engine, runnable, input, options, identity, origin);
-  return toStarted(execution, await engine.begin(execution, runnable, { id }));
+  return toStarted(execution, await engine.begin(execution, runnable, { isFresh: options.executionId === undefined }));
 }
 
 /** Validates a request. Returns the execution that it starts. */

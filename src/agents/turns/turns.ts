@@ -154,7 +154,7 @@ export class Turns {
         opened!.storeQuestion?.().catch((error: unknown) => operation.abort(error)) ?? Promise.resolve();
       const { answerId, questionId } = turn;
       const start = { answerId, questionId };
-      await engine.begin(execution, program, { id: "fresh", write: storeQuestion, turn: start });
+      await engine.begin(execution, program, { write: storeQuestion, turn: start });
       for (const { end, ...failed } of question.ended ?? [])
         if ("error" in end) reportTool(operation, failed, new ServeError(500, end.error));
       return turn;

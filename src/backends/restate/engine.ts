@@ -58,7 +58,7 @@ import type { RestateSettings } from "./options.ts";
 import { Programs } from "./programs.ts";
 import { createRegister } from "./register/register.ts";
 import { mostChildren } from "./register/register-children.ts";
-import type { Bearing, BeginInput, Copies, DriveInput, MoveInput, MoveResult } from "./register/register-state.ts";
+import type { Bearing, BeginInput, Copies, MoveInput, MoveResult } from "./register/register-state.ts";
 import { toCopies } from "./drive/copies.ts";
 import { readHistory } from "./history.ts";
 import { startedIn } from "./drive/rows.ts";
@@ -230,17 +230,13 @@ export class RestateEngine implements Engine {
   async begin(
     execution: Execution,
     program: Program,
-    { id, turn, write = () => Promise.resolve() }: BeginOptions = {},
+    { isFresh, turn, write = () => Promise.resolve() }: BeginOptions = {},
   ): Promise<{ created: boolean }> {
     if (turn) {
       this.#refuseWhenClosing();
       return this.#turns.begin(execution, program, turn, write);
     }
-    // A workflow that fails after a crash keeps its register from the start, and so does one with a concurrency limit.
-    const isSolo = id === "awaited" && program.recovery !== "fail" && execution.concurrencyKey === undefined;
-    const created = await this.#reserve(execution.id, program, () =>
-      isSolo ? this.#beginSolo(execution) : this.#begin(execution, program, { isFresh: id === "fresh" }),
-    );
+    const created = await this.#reserve(execution.id, program, () => this.#begin(execution, program, { isFresh }));
     if (created) this.#started(execution);
     return { created };
   }
@@ -278,7 +274,7 @@ export class RestateEngine implements Engine {
   async #begin(
     execution: Execution,
     program: Program,
-    { isFresh = false, copies }: { isFresh?: boolean; copies?: Copies | undefined },
+    { isFresh = false, copies }: { isFresh?: boolean | undefined; copies?: Copies | undefined },
   ): Promise<boolean> {
     const { id } = execution;
     const limits = toGroupLimits(program, this.#options);
@@ -299,12 +295,6 @@ export class RestateEngine implements Engine {
     const bear = (): Promise<Bearing> => this.#write(parentId, "bear", input);
     const begun = await bear();
     return begun === "missing" && (await this.#states.summon(parentId)) ? bear() : begun;
-  }
-  async #beginSolo(execution: Execution): Promise<true> {
-    const input: DriveInput = { execution, isNew: true, isSolo: true, epoch: 0, commands: [] };
-    await this.#known.promise;
-    this.#settled.started(execution.id, await this.#client.send(this.#names.drive, execution.id, "run", input));
-    return true;
   }
 
   /** Keeps the program for a drive that comes here, and its result for the caller. Returns the undoing. */

@@ -6,17 +6,11 @@ import type { Arrivals } from "./arrivals.ts";
 import type { ServiceNames } from "./calls.ts";
 import type { RestateClient } from "./client/client.ts";
 import type { States } from "./states.ts";
-import { toSoloState } from "./drive/solo.ts";
 import type { LocalDrives } from "./drive/drives.ts";
 
 /** The most states that are kept for callers that are about to ask, and the most characters of their values. */
 const mostRecent = 1_000;
 const mostChars = 16_777_216;
-
-/** The pause between two looks for an execution whose drive has not begun, and the looks without a trace of it. */
-const startMs = 500;
-const mostMissing = 10;
-const mostStarted = 10_000;
 
 interface SettledParts {
   readonly client: RestateClient;
@@ -43,8 +37,6 @@ export class SettledStates {
   /** States of the executions that were started or resumed here, until the caller asks for them; undefined before. */
   readonly #recent = new Map<string, ExecutionState | undefined>();
   readonly #elsewhere = new Map<string, SharedWait>();
-  /** The drives of executions that were started here without a register, until the caller has the result. */
-  readonly #started = new Map<string, string>();
   #chars = 0;
 
   constructor(parts: SettledParts) {
@@ -54,14 +46,8 @@ export class SettledStates {
   /** Keeps the next state of an execution for a caller that is about to ask. */
   expect(id: string): void {
     this.forget(id);
-    this.#started.delete(id);
     this.#recent.set(id, undefined);
     this.#evict();
-  }
-  started(id: string, drive: string): void {
-    this.#started.set(id, drive);
-    const [oldest] = this.#started.keys();
-    if (this.#started.size > mostStarted) this.#started.delete(oldest!);
   }
   forget(id: string): void {
     const state = this.#recent.get(id);
@@ -92,10 +78,7 @@ export class SettledStates {
   async next(id: string, afterEpoch: number, signal?: AbortSignal): Promise<ExecutionState> {
     const recent = this.#recent.get(id);
     this.forget(id);
-    if (recent && recent.epoch > afterEpoch) {
-      this.#started.delete(id);
-      return recent;
-    }
+    if (recent && recent.epoch > afterEpoch) return recent;
     const { closed } = this.#parts;
     const over = new AbortController();
     const stop = AbortSignal.any([over.signal, closed, ...(signal ? [signal] : [])]);
@@ -108,7 +91,6 @@ export class SettledStates {
       throw closed.aborted ? shuttingDown() : error;
     } finally {
       leave();
-      this.#started.delete(id);
       over.abort();
     }
   }
@@ -146,8 +128,6 @@ export class SettledStates {
   async #ask(id: string, afterEpoch: number, signal: AbortSignal): Promise<ExecutionState> {
     const { client, names, states } = this.#parts;
     for (;;) {
-      const over = await this.#summon(id, signal);
-      if (over) return over;
       const input = { id, afterEpoch };
       const state = await client.wait<ExecutionState | null>(names.wait, "settled", input, signal);
       if (state) return state;
@@ -156,23 +136,6 @@ export class SettledStates {
       if (!now) throw new Error(`Execution ${id} does not exist`);
       if (now.status !== "running" && now.epoch > afterEpoch) return now;
     }
-  }
-
-  /** Lets an execution that was started here without a register get one. Resolves to its state if it has ended without. */
-  async #summon(id: string, signal: AbortSignal): Promise<ExecutionState | undefined> {
-    const { client, states } = this.#parts;
-    const drive = this.#started.get(id);
-    if (drive === undefined) return undefined;
-    // Its drive may not have begun, or may have been ended a moment ago for one on other code.
-    for (let missing = 0; missing < mostMissing && !signal.aborted;) {
-      const solo = await states.solo(id);
-      if (solo?.last) return toSoloState(solo);
-      if (solo) await states.summon(id).catch(() => {}); // a drive that does not answer is repeated elsewhere
-      if (await states.isRegistered(id)) return undefined;
-      missing = (await client.invocation(drive)) ? 0 : missing + 1;
-      await sleep(startMs);
-    }
-    return undefined;
   }
 
   close(): void {

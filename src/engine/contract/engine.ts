@@ -85,8 +85,8 @@ export interface Engine {
 }
 
 export interface BeginOptions {
-  /** An id that was made for this start is `fresh`, and `awaited` if the caller gets it with the result. */
-  readonly id?: "fresh" | "awaited" | undefined;
+  /** The id was made for this start: no other execution has it. */
+  readonly isFresh?: boolean | undefined;
   /** Called when nothing refuses the start: what it writes is part of the same commit. */
   readonly write?: (() => Promise<void>) | undefined;
   /** The messages of a turn, whose place in its conversation must be open. */

@@ -42,11 +42,7 @@ export function startRoutes(options: WorkflowRoutesOptions): readonly Route<Work
       find: findStartable,
       async handle({ found: workflow, headers, body, identity, request, hold }) {
         const isAsync = headers.Prefer;
-        const { id } = await keep(
-          engine,
-          hold(),
-          begin(engine, workflow, body.input, body.options, identity, !isAsync),
-        );
+        const { id } = await keep(engine, hold(), begin(engine, workflow, body.input, body.options, identity));
         if (isAsync) return toStarted(id);
         return settle(options, id, 0, request.signal);
       },

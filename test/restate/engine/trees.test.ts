@@ -6,8 +6,6 @@ import { restate } from "../../../src/backends/restate/define.ts";
 import { toEventText } from "../../../src/backends/embedded/store/event-text.ts";
 import type { RegisterStatus } from "../../../src/backends/restate/register/register-state.ts";
 import { toIndex } from "../../../src/backends/restate/list-index.ts";
-import { toSoloState, type Solo } from "../../../src/backends/restate/drive/solo.ts";
-import { isOwnId } from "../../../src/core/id.ts";
 import { toRowKey, type StoredRow } from "../../../src/backends/restate/drive/rows.ts";
 import type { WorkflowDefinition } from "../../../src/engine/definition.ts";
 import type { ExecutionState } from "../../../src/engine/execution.ts";
@@ -54,12 +52,8 @@ async function readRows(name: string, id: string): Promise<StoredRow[]> {
 }
 async function readJournal(name: string, id: string): Promise<Journal> {
   const found = await readState(name, id);
-  const solo: Solo | undefined = (await readState(`${name}.drive`, id)).get("solo");
-  expect(found.has("status"), "either a register or none").toBe(solo === undefined);
-  const { status, epoch } = (found.get("status") ?? {}) as RegisterStatus;
-  const state = solo
-    ? toSoloState(solo)
-    : { execution: found.get("execution"), status, epoch, last: found.get("last") };
+  const { status, epoch } = found.get("status") as RegisterStatus;
+  const state = { execution: found.get("execution"), status, epoch, last: found.get("last") };
   return { state, rows: await readRows(name, id) };
 }
 
@@ -130,14 +124,6 @@ async function openTree({ name, port }: { name: string; port: number }, definiti
   const world = await openWorldOn(backend, unknownExtents, definition, book);
   // The port may have been that of another server, which Restate still calls.
   const complaints = () => world.complaints().filter(({ message }) => !message.includes("No service found"));
-  const { engine } = world;
-  const begin = engine.begin.bind(engine);
-  engine.begin = async (execution, program) => {
-    const { id } = execution;
-    const answer = await begin(execution, program, { id: isOwnId(id) ? "awaited" : undefined });
-    await until(async () => (await engine.state(id)) !== undefined, "the drive");
-    return answer;
-  };
   return { ...world, complaints, hearsLate: true };
 }
 

@@ -66,13 +66,6 @@ export class RestateClient {
     return this.#call(toPath(service, key, method), body, signal, false, { "idempotency-key": id });
   }
 
-  /** Sends to a handler. Resolves to the id of the invocation when Restate has it. */
-  async send(service: string, key: string, method: string, body: unknown): Promise<string> {
-    const path = `${toPath(service, key, method)}/send`;
-    const signal = AbortSignal.timeout(this.#options.timeouts.writeMs);
-    return (await this.#call<{ invocationId: string }>(path, body, signal)).invocationId;
-  }
-
   /** Sends to a handler that runs it once, however often it is sent with this id. Resolves to false if it was sent before. */
   async sendOnce(
     service: string,
