@@ -20,6 +20,8 @@ export async function createPlace(options: Partial<RestateBackendOptions> = {}) 
   let last: TestServer | undefined;
   onTestFinished(() => last?.close());
   return {
+    name,
+    port,
     async start(workflows: Workflows, limits: object = {}, more: Config = {}) {
       await last?.close();
       const started = await openHere({ name: "restate", create }, workflows, limits, more);
