@@ -126,19 +126,13 @@ export class Replica implements DriveHost, RescueHost {
   rescue(input: RescueInput, id: string): void {
     this.#parts.interruptions.rescue(input, id);
   }
-  summon(summonsId: string): void {
-    this.#parts.states.resolve(summonsId);
-  }
   clear(drive: LocalDrive): Promise<Clearance> {
     return this.#parts.interruptions.clear(drive);
   }
   interrupted(drive: LocalDrive, hasMismatch: boolean): void {
     if (this.isClosing) return; // `close` has reported it
     void this.#parts.interruptions.report(drive);
-    if (hasMismatch) {
-      const { invocation: gone, solo, execution } = drive;
-      this.rescue({ gone, cause: "journal", solo }, execution.id);
-    }
+    if (hasMismatch) this.rescue({ gone: drive.invocation, cause: "journal" }, drive.execution.id);
   }
   endDrive(input: RescueInput): Promise<boolean> {
     return this.#parts.interruptions.endDrive(input);

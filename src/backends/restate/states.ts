@@ -4,7 +4,7 @@ import { isExecutionId, isOwnId } from "../../core/id.ts";
 import type { ExecutionState } from "../../engine/execution.ts";
 import type { ServiceNames } from "./calls.ts";
 import type { RestateClient } from "./client/client.ts";
-import { toSoloState, type Solo } from "./drive/solo.ts";
+import { toSoloState, type Solo } from "./former/solo.ts";
 import type { Brief } from "./register/register-state.ts";
 
 /** The first and the longest pause while a drive asks for its register, and the time that it has. */
@@ -76,11 +76,6 @@ export class States {
     const solo = await this.solo(id);
     if (solo?.last) await this.#client.write(this.#names.drive, id, "registerSolo", null);
     return this.isRegistered(id);
-  }
-
-  /** Resolves the summons of a drive. A failure is not reported: who needs the register summons again. */
-  resolve(awakeable: string): void {
-    this.#client.resolve(awakeable).catch(() => {});
   }
 }
 

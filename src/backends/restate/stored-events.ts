@@ -105,8 +105,6 @@ export class StoredEvents {
       const suspendedEpoch = isIdle ? await this.#suspendedEpoch(id, page, stop) : undefined;
       const input = { id, afterRow: (next ?? 0) - 1, replica, suspendedEpoch };
       await client.wait(names.wait, "row", input, stop).catch(() => sleep(retryMs));
-      // Only a register wakes the reader.
-      if (isIdle && suspendedEpoch === undefined) await this.#persist(() => this.#parts.states.summon(id), closing);
       await sleep(isIdle ? retryMs : localMs);
       isIdle = true; // without a drive, the wait ends at once: the last row is on its way
     }

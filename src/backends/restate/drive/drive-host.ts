@@ -7,7 +7,6 @@ import type { Admissible } from "../../../engine/runs/groups.ts";
 import type { Calls, ServiceNames } from "../calls.ts";
 import type { LocalMailboxes } from "../mailbox/local-mailboxes.ts";
 import type { LocalDrive } from "./drives.ts";
-import type { Retention } from "../../../engine/retention.ts";
 import type { RescueInput } from "../register/register-state.ts";
 import type { StoredRow } from "./rows.ts";
 import type { RestateSdk } from "../sdk.ts";
@@ -43,8 +42,6 @@ export interface DriveHost extends Pick<LocalMailboxes, "readerOf"> {
   retried(): void;
   /** Ends a drive that cannot continue. Another one continues from the rows. */
   rescue(input: RescueInput, id: string): void;
-  /** Asks a drive of this replica to get a register. */
-  summon(summonsId: string): void;
 }
 /** The slot of a drive. */
 export interface Seat {
@@ -62,6 +59,5 @@ export interface DriveParts {
   readonly sdk: RestateSdk;
   readonly names: ServiceNames;
   readonly calls: Calls;
-  readonly retention: Retention;
   readonly host: DriveHost;
 }

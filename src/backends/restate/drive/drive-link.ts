@@ -1,14 +1,7 @@
 import type { ObjectContext, RestatePromise } from "@restatedev/restate-sdk";
-import type { Execution, Transition } from "../../../engine/execution.ts";
+import type { Transition } from "../../../engine/execution.ts";
 import type { Calls, ServiceNames } from "../calls.ts";
-import type {
-  AdoptInput,
-  DriveRequest,
-  ListenInput,
-  RedriveInput,
-  SettleInput,
-  WatchInput,
-} from "../register/register-state.ts";
+import type { DriveRequest, ListenInput, RedriveInput, SettleInput, WatchInput } from "../register/register-state.ts";
 
 export type SignalInput =
   | { readonly command: Transition }
@@ -22,24 +15,13 @@ const commandsPerReport = 16;
 export class RegisterLink {
   readonly #context: ObjectContext;
   readonly #parts: { readonly calls: Calls; readonly names: ServiceNames };
-  /** The execution, while it has no register. */
-  #solo: Execution | undefined;
   #watchers = 0;
   #offers = 0;
   #acknowledged = 0;
 
-  constructor(
-    context: ObjectContext,
-    parts: { readonly calls: Calls; readonly names: ServiceNames },
-    solo?: Execution,
-  ) {
+  constructor(context: ObjectContext, parts: { readonly calls: Calls; readonly names: ServiceNames }) {
     this.#context = context;
     this.#parts = parts;
-    this.#solo = solo;
-  }
-
-  get solo(): Execution | undefined {
-    return this.#solo;
   }
 
   get invocation(): string {
@@ -67,16 +49,9 @@ export class RegisterLink {
     this.#tell<ListenInput>("listen", { drive: this.invocation, mailboxes });
   }
 
-  /** Asks for a register. */
-  async adopt(): Promise<void> {
-    await this.#ask<AdoptInput>("adopt", { epoch: 0, solo: this.#solo! });
-    this.#solo = undefined;
-  }
   /** Asks for a transition. False: a command was first, and is on its way. */
-  async settle(next: Transition, epoch: number): Promise<boolean> {
-    const isMade = await this.#ask<SettleInput>("settle", { next, epoch, solo: this.#solo });
-    this.#solo = undefined;
-    return isMade;
+  settle(next: Transition, epoch: number): Promise<boolean> {
+    return this.#ask<SettleInput>("settle", { next, epoch });
   }
   /** Asks to end with nothing in flight. False: a command is on its way. */
   leave(epoch: number): Promise<boolean> {
@@ -84,7 +59,7 @@ export class RegisterLink {
   }
   /** Lets another drive continue from the rows. */
   handOver(change: Pick<RedriveInput, "steps" | "cause"> = {}): void {
-    this.#tell<RedriveInput>("redrive", { gone: this.invocation, solo: this.#solo, ...change });
+    this.#tell<RedriveInput>("redrive", { gone: this.invocation, ...change });
   }
   /** A command was stored. */
   acknowledge(epoch: number): void {

@@ -2,12 +2,12 @@ import type { ObjectContext } from "@restatedev/restate-sdk";
 import type { Program } from "../../../engine/contract/program.ts";
 import { findMismatch } from "../../../engine/compare-steps.ts";
 import type { Execution, Transition } from "../../../engine/execution.ts";
+import { forgetSolo } from "../former/solo.ts";
 import type { DriveParts } from "./drive-host.ts";
 import { RegisterLink } from "./drive-link.ts";
 import { DriveRows } from "./drive-rows.ts";
 import type { DriveInput, RescueCause } from "../register/register-state.ts";
 import { findDifference } from "./replay-rows.ts";
-import { forgetSolo } from "./solo.ts";
 import { lastPosition, loadRows, startedIn, type StoredRow } from "./rows.ts";
 import { crashed, interrupted } from "../../../engine/rules/crashes.ts";
 
@@ -25,9 +25,9 @@ export async function runRescue(
   input: DriveInput & { readonly cause: RescueCause },
 ): Promise<void> {
   const { host } = parts;
-  const { execution, epoch, commands, cause, wasSolo } = input;
+  const { execution, epoch, commands, cause } = input;
   const link = new RegisterLink(context, parts);
-  if (wasSolo) forgetSolo(context);
+  forgetSolo(context, input);
   const stored = await loadRows(context, host, { id: execution.id, epoch });
   const verdict = await context.run("verdict", async (): Promise<Verdict> => {
     const message = cause === "restart" ? interrupted : cause === "original" ? toRemoved(execution) : undefined;

@@ -83,20 +83,6 @@ export class DriveRows {
     this.#host.publish(this.#execution.id, stored, states, isReplay);
   }
 
-  /** Stores the row of an end, and publishes it once Restate has it: code of tomorrow could lead to another end. */
-  async storeEnd({ stored, transitions }: NextRow, failure: FailedStep | undefined): Promise<void> {
-    const isRepeated = isReplaying(this.#context);
-    const states = this.#set(stored, transitions);
-    await this.flush();
-    this.#host.publish(this.#execution.id, stored, states, isRepeated);
-    if (!isRepeated) this.#host.settled(states.at(-1)!, failure);
-  }
-
-  /** Resolves when Restate has all changes: it answers in order. The answer for a key is kept, so each time it is another one. */
-  async flush(): Promise<void> {
-    await this.#context.get(`none${this.#count}`);
-  }
-
   #set(stored: StoredRow, transitions: readonly Transition[]): ExecutionState[] {
     const states = transitions.map((last, index) => this.#toState(last, this.#epoch + index + 1));
     this.add(stored);

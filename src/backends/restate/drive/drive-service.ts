@@ -9,7 +9,7 @@ import type { DriveParts } from "./drive-host.ts";
 import { runRescue } from "./drive-rescue.ts";
 import type { AcceptInput, AdoptEndedInput, Command, DriveInput, TakeInput } from "../register/register-state.ts";
 import { markMismatch } from "./replaying.ts";
-import { finishSolo, forgetSolo, readSolo, toSoloState, type Solo } from "./solo.ts";
+import { finishSolo, forgetSolo, readSolo, rescueSolo, toSoloState, type Solo } from "../former/solo.ts";
 import { toListed } from "../listed-state.ts";
 import type { ExecutionState } from "../../../engine/execution.ts";
 import { loadRows, openRows, readPage, toRowKey, toShortPage, type RowPage, type StoredRow } from "./rows.ts";
@@ -40,7 +40,8 @@ export function createDriveService(parts: DriveParts): VirtualObjectDefinition<s
       run: exclusive(
         { inactivityTimeout: { days: 365 }, abortTimeout: { minutes: 1 }, hooks: [markMismatch] },
         (context: ObjectContext, input: DriveInput): Promise<void> => {
-          const { cause, copies } = input;
+          const { cause, copies, isSolo } = input;
+          if (isSolo) return rescueSolo(context, host, input);
           if (copies) return runCopy(context, parts, { ...input, copies });
           return cause ? runRescue(context, parts, { ...input, cause }) : Drive.run(context, parts, input);
         },
@@ -81,7 +82,7 @@ export function createDriveService(parts: DriveParts): VirtualObjectDefinition<s
         await finishSolo(context);
         const target = { service: names.register, key: context.key, method: "adoptEnded" };
         await calls.call<void>(context, target, { execution, last } satisfies AdoptEndedInput);
-        forgetSolo(context);
+        forgetSolo(context, { wasSolo: true });
       },
 
       clear: async (context: ObjectContext): Promise<void> => context.clearAll(),

@@ -23,6 +23,7 @@ import type { Decision } from "../../../engine/walk/decision.ts";
 import type { Admissible } from "../../../engine/runs/groups.ts";
 import { toText, type Value } from "../../../engine/walk/value.ts";
 import { findTakes, type FoundTakes, type Take } from "../../../engine/runs/find-takes.ts";
+import { forgetSolo } from "../former/solo.ts";
 import { toMailboxKey } from "../mailbox/mailbox-key.ts";
 import { toRecordsKey } from "../records.ts";
 import { DriveAgenda, type DueInput } from "./drive-agenda.ts";
@@ -34,8 +35,7 @@ import type { LocalDrive } from "./drives.ts";
 import type { DriveInput, RescueCause } from "../register/register-state.ts";
 import { replayRows, withBytes } from "./replay-rows.ts";
 import { hasMismatch, isReplaying } from "./replaying.ts";
-import { loadRows, toRowKey } from "./rows.ts";
-import { forgetSolo, SoloDrive, type Summoned } from "./solo.ts";
+import { loadRows } from "./rows.ts";
 import type { Clearance } from "./suspects.ts";
 
 /** The rows after which a drive hands over, so that Restate's journal of it stays short. */
@@ -68,8 +68,6 @@ export class Drive implements LocalDrive, Admissible {
   readonly #isRepeated: boolean;
   /** Of a repeated attempt: asked for when its code runs for the first time, and ended with the next row. */
   #clearance: Promise<Clearance> | undefined;
-  /** Undefined when the execution has a register. */
-  #solo: SoloDrive | undefined;
   #command!: RestatePromise<SignalInput>;
   #watch!: RestatePromise<SignalInput>;
   /** Undefined until a branch waits for an event. */
@@ -88,10 +86,9 @@ export class Drive implements LocalDrive, Admissible {
   /** Runs a drive. Rejects without a call of the context when this replica has other code than the drive began with. */
   static async run(context: ObjectContext, parts: DriveParts, input: DriveInput): Promise<void> {
     const { host } = parts;
-    const { execution, failsOnCrash = false, isSolo = false } = input;
-    const link = new RegisterLink(context, parts, isSolo ? execution : undefined);
-    const rescue = (cause: RescueCause): void =>
-      host.rescue({ gone: link.invocation, cause, solo: link.solo }, execution.id);
+    const { execution, failsOnCrash = false } = input;
+    const link = new RegisterLink(context, parts);
+    const rescue = (cause: RescueCause): void => host.rescue({ gone: link.invocation, cause }, execution.id);
     const program = await host.programOf(execution);
     if (!program || !hasSameSteps(execution.steps, program.steps)) {
       rescue("code");
@@ -103,7 +100,6 @@ export class Drive implements LocalDrive, Admissible {
       rescue("restart");
       throw new Error(`Execution ${execution.id} was interrupted`);
     }
-    if (isSolo && (await context.get(toRowKey(0))) !== null) return undefined; // its start has arrived before
     return new Drive(context, parts, input, { program, link, isRepeated }).#run();
   }
 
@@ -120,7 +116,6 @@ export class Drive implements LocalDrive, Admissible {
     this.#link = link;
     this.#isRepeated = isRepeated;
     this.execution = input.execution;
-    if (input.isSolo) this.#solo = new SoloDrive(context, parts, input.execution);
     this.#rows = new DriveRows(context, host, input);
     this.#walk = program.createWalk(input.execution, {
       readRow: (row) => this.#rows.readText(row),
@@ -137,10 +132,8 @@ export class Drive implements LocalDrive, Admissible {
     const { host } = this.#parts;
     const { attemptCompletedSignal } = this.#context.request();
     attemptCompletedSignal.addEventListener("abort", () => this.#onAttemptCompleted(), { once: true });
-    const { execution, epoch, commands, isNew = false, wasSolo } = this.#input;
-    if (wasSolo) forgetSolo(this.#context);
-    this.#solo?.begin();
-    if (this.#isRepeated) this.summon(); // its crashes are counted by the register
+    const { execution, epoch, commands, isNew = false } = this.#input;
+    forgetSolo(this.#context, this.#input);
     const stored = isNew ? [] : await loadRows(this.#context, host, { id: execution.id, epoch });
     this.#seat = host.enter(this);
     const mismatch = replayRows(stored, commands, this.#walk, {
@@ -158,7 +151,6 @@ export class Drive implements LocalDrive, Admissible {
     this.#firstRow = this.#rows.count;
     if (this.#rows.status !== "running") this.#attempts.suspend();
     if (isNew && (await this.#take(undefined))) return;
-    if (this.#solo) await this.#rows.flush(); // a step may tell the id to others, who ask for it
     this.#listen();
     this.#watch = this.#link.watch();
     if (!isNew && !this.#agenda.isEmpty) this.#agenda.advance(await this.#context.date.now());
@@ -185,7 +177,6 @@ export class Drive implements LocalDrive, Admissible {
       const input = await RestatePromise.race([
         this.#command,
         this.#watch,
-        ...(this.#solo ? [this.#solo.summons] : []),
         ...(this.#offer && mayWake ? [this.#offer] : []),
         ...(due ? [due] : []),
         ...awaited,
@@ -195,7 +186,7 @@ export class Drive implements LocalDrive, Admissible {
   }
 
   /** Handles one input. Returns whether the drive ends. */
-  async #on(input: SignalInput | Summoned | DueInput | AttemptInput): Promise<boolean> {
+  async #on(input: SignalInput | DueInput | AttemptInput): Promise<boolean> {
     if ("command" in input) {
       if (await this.#onCommand(input.command)) return true;
       await this.#listenFor(this.#walk.parkedBranches());
@@ -206,11 +197,6 @@ export class Drive implements LocalDrive, Admissible {
     if ("watch" in input) {
       this.#watch = this.#link.watch();
       this.#rows.watch(input.watch);
-      return false;
-    }
-    if ("isSummoned" in input) {
-      await this.#solo!.register(this.#link);
-      this.#solo = undefined;
       return false;
     }
     const ended = this.#attempts.take(input);
@@ -318,8 +304,6 @@ export class Drive implements LocalDrive, Admissible {
   async #listenFor(branches: readonly ParkedBranch<Value>[]): Promise<void> {
     const mailboxes = new Set(branches.flatMap(({ event }) => (event ? toMailboxKey(event) : [])));
     if (mailboxes.size === 0 || this.#rows.status !== "running") return;
-    if (this.#solo) await this.#solo.register(this.#link); // events come by the register
-    this.#solo = undefined;
     this.#offer ??= this.#link.offer();
     this.#link.listen([...mailboxes]);
   }
@@ -351,15 +335,7 @@ export class Drive implements LocalDrive, Admissible {
     const made = { stored: { ...stored, moved: true }, transitions };
     const onMade = (): void => this.#walk.confirmTransition();
     const failure = "error" in next ? this.#walk.failedStep(next.error) : undefined;
-    if (this.#solo?.canEnd(next)) {
-      onMade();
-      this.#solo.end(next, made.stored);
-      await this.#rows.storeEnd(made, failure);
-      return true;
-    }
     const isMade = await this.#rows.settle(this.#link, next, { made, notMade: toRow(commands), onMade, failure });
-    if (this.#solo) forgetSolo(this.#context);
-    this.#solo = undefined;
     this.#isPreceded = !isMade;
     return isMade;
   }
@@ -414,10 +390,6 @@ export class Drive implements LocalDrive, Admissible {
     this.release(moved);
   }
 
-  summon(): void {
-    if (this.#solo) this.#parts.host.summon(this.#solo.summonsId);
-  }
-
   release(reason: string): void {
     if (this.#isReleased) return;
     this.#isReleased = true;
@@ -438,9 +410,6 @@ export class Drive implements LocalDrive, Admissible {
   }
   get isBusy(): boolean {
     return (this.#attempts.isBusy && !this.#isLent) || this.#isStoring;
-  }
-  get solo(): Execution | undefined {
-    return this.#link.solo;
   }
   get isReleased(): boolean {
     return this.#isReleased;

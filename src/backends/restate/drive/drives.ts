@@ -11,10 +11,6 @@ export interface LocalDrive {
   /** Whether an interruption would cut an attempt short: its code runs, or waits for a slot. */
   readonly hasStarted: boolean;
   readonly isReleased: boolean;
-  /** The execution, while it has no register. */
-  readonly solo: Execution | undefined;
-  /** Lets the execution get a register, if it has none. */
-  summon(): void;
   /** Aborts the attempts in flight. */
   release(reason: string): void;
 }

@@ -17,7 +17,6 @@ const mostDelayMs = 10_000;
 const maxSends = 10;
 /** Max drives that are remembered. */
 const mostSent = 1_000;
-const registerMs = 20;
 /** The time for which a report is tried. */
 const reportMs = 30_000;
 
@@ -125,17 +124,13 @@ export class Interruptions {
   async #count(drive: LocalDrive, method: CrashHandler, isWanted: () => boolean): Promise<number | undefined> {
     const { id } = drive.execution;
     const { register, drive: rows } = this.#names;
-    let token = newId();
+    const token = newId();
     for (let failures = 0; isWanted();) {
       try {
         const from = Number.MAX_SAFE_INTEGER;
         const { last } = await this.#client.read<RowPage>(rows, id, "rows", from, handlerReadMs);
         const input: CrashInput = { drive: drive.invocation, row: last?.number ?? 0 };
-        const count = await this.#client.writeOnce<number | null>(register, id, method, input, token);
-        if (count !== null) return count;
-        token = newId();
-        drive.summon();
-        await sleep(registerMs, undefined, { ref: false }); // it asks for its register
+        return await this.#client.writeOnce<number>(register, id, method, input, token);
       } catch {
         await sleep(toDelay(failures++, retryMs), undefined, { ref: false });
       }

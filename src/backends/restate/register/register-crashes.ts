@@ -2,8 +2,8 @@ import type { ObjectContext } from "@restatedev/restate-sdk";
 import type { Crashes, CrashInput, RegisterStatus } from "./register-state.ts";
 import { afterCrash, maxCrashes } from "../../../engine/rules/crashes.ts";
 
-/** Resolves to the number of crashes; null when there is no register. */
-type CountCrashes = (context: ObjectContext, input: CrashInput) => Promise<number | null>;
+/** Resolves to the number of crashes. */
+type CountCrashes = (context: ObjectContext, input: CrashInput) => Promise<number>;
 
 export type CrashHandler = "interrupted" | "isolated" | "beside" | "released" | "absent" | "present";
 
@@ -45,10 +45,9 @@ async function change(
   context: ObjectContext,
   { drive, row }: CrashInput,
   toNext: (crashes: Crashes) => Omit<Crashes, "row">,
-): Promise<number | null> {
+): Promise<number> {
   const now = await context.get<RegisterStatus>("status");
-  if (!now) return null;
-  if (now.drive !== drive) return 0;
+  if (now?.drive !== drive) return 0;
   const found = await context.get<Crashes>("crashes");
   const crashes = { ...toNext(found?.row === row ? found : { row, count: 0, isIsolated: false }), row };
   context.set<Crashes>("crashes", crashes);

@@ -1,6 +1,6 @@
 import type { ObjectSharedContext } from "@restatedev/restate-sdk";
 import { forever, type Calls, type ServiceNames } from "../calls.ts";
-import type { Solo } from "../drive/solo.ts";
+import type { Solo } from "../former/solo.ts";
 import type { RedriveInput, RescueInput } from "./register-state.ts";
 import type { RestateSdk } from "../sdk.ts";
 

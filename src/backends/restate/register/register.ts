@@ -48,7 +48,7 @@ const repeatMs = 60_000;
 const mostWaiters = 256;
 
 /**
- * The register of one execution: the only place where its status changes. Only one that began solo may have none (`SoloDrive`).
+ * The register of one execution: the only place where its status changes. Only one that an earlier version began solo may have none.
  *
  * G1. Its exclusive handlers are short and run one at a time, in the whole cluster: each is a compare-and-set.
  * G2. An execution has at most one drive. While it has one, commands are sent to it as the signal `t<epoch>`, and kept until
