@@ -126,6 +126,15 @@ it("resumes an execution that began without a register and was suspended", { tim
   expect(await keysOf(place, id)).not.toContain("solo");
 });
 
+it("lists an execution that gets its register while it is listed", { timeout }, async () => {
+  const place = await createPlace();
+  const { list } = await start(place);
+  const { index, ...register } = suspended.register;
+  await place.set("", suspended.id, register);
+  await place.set(".drive", suspended.id, { index }); // as the list has found it
+  expect(await list()).toMatchObject([{ executionId: suspended.id, status: "suspended" }]);
+});
+
 it("removes an execution without a register at the end of its retention", { timeout }, async () => {
   const place = await createPlace();
   const { state } = await start(place);
@@ -135,6 +144,17 @@ it("removes an execution without a register at the end of its retention", { time
   expect((await fetch(`${ingress}/${place.name}.drive/${id}/expireSolo`, { method: "POST" })).status).toBe(200);
   expect(await state(id)).toBeUndefined();
   expect(await keysOf(place, id)).toEqual([]);
+});
+
+it("counts the retention of an execution that gets its register after its end from the end", { timeout }, async () => {
+  const place = await createPlace();
+  const { state } = await start(place);
+  const { id, drive } = failed;
+  const { solo } = drive;
+  await place.set(".drive", id, { ...drive, solo: { ...solo, last: { ...solo.last, at: 0 } } });
+  // The first half of a retry.
+  expect((await fetch(`${ingress}/${place.name}.drive/${id}/registerSolo`, { method: "POST" })).status).toBe(200);
+  await until(async () => (await state(id)) === undefined, "the removal");
 });
 
 it("continues executions whose drive ran on a replica of the former build", { timeout }, async () => {

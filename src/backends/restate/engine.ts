@@ -3,7 +3,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { systemClock, type Clock } from "../../core/clock.ts";
 import { busy, ServeError, shuttingDown } from "../../core/error.ts";
 import { heapPerByte, quarterOfHeap } from "../../core/heap-weight.ts";
-import { isOwnId, newId } from "../../core/id.ts";
+import { newId } from "../../core/id.ts";
 import type { Logger } from "../../core/log.ts";
 import type { Metrics } from "../../core/metrics.ts";
 import type { JsonText } from "../../core/json.ts";
@@ -25,13 +25,7 @@ import type { ForkSource } from "../../engine/fork.ts";
 import type { HistoryRow } from "../../engine/contract/history.ts";
 import { textOf } from "../../engine/runs/journal-row.ts";
 import type { LiveEvent, StoredEvent } from "../../engine/events.ts";
-import {
-  isRetry,
-  type Execution,
-  type ExecutionState,
-  type Position,
-  type Transition,
-} from "../../engine/execution.ts";
+import type { Execution, ExecutionState, Position, Transition } from "../../engine/execution.ts";
 import { countStart } from "../../engine/runs/count-states.ts";
 import type { OnSettled } from "../../engine/execution-log.ts";
 import { Changes, type ChangeFilter } from "../../engine/runs/changes.ts";
@@ -278,7 +272,7 @@ export class RestateEngine implements Engine {
   ): Promise<boolean> {
     const { id } = execution;
     const limits = toGroupLimits(program, this.#options);
-    if (!isFresh && isOwnId(id) && (await this.#states.solo(id))) return false;
+    if (!isFresh && (await this.#states.solo.has(id))) return false;
     const failsOnCrash = program.recovery === "fail";
     const input: BeginInput = { execution, token: newId(), failsOnCrash, copies, limits };
     const { parent } = execution;
@@ -294,7 +288,9 @@ export class RestateEngine implements Engine {
   async #bear(parentId: string, input: BeginInput): Promise<Bearing> {
     const bear = (): Promise<Bearing> => this.#write(parentId, "bear", input);
     const begun = await bear();
-    return begun === "missing" && (await this.#states.summon(parentId)) ? bear() : begun;
+    if (begun !== "missing") return begun;
+    await this.#states.solo.adopt(parentId);
+    return bear();
   }
 
   /** Keeps the program for a drive that comes here, and its result for the caller. Returns the undoing. */
@@ -314,7 +310,7 @@ export class RestateEngine implements Engine {
 
   async list(filter: ListFilter): Promise<ListPage> {
     await this.#known.promise;
-    return listExecutions(this.#client, this.#names, filter);
+    return listExecutions({ client: this.#client, names: this.#names, states: this.#states }, filter);
   }
 
   settled(id: string, afterEpoch: number, signal?: AbortSignal): Promise<ExecutionState> {
@@ -415,7 +411,10 @@ export class RestateEngine implements Engine {
     const input: MoveInput = { ...change, token: newId() };
     const move = (): Promise<MoveResult> => this.#write(id, "move", input);
     let moved = await move();
-    if (moved.isMissing && (await this.#summon(id, input.next))) moved = await move();
+    if (moved.isMissing) {
+      await this.#states.solo.adopt(id);
+      moved = await move();
+    }
     const { state, isBusy, isFull } = moved;
     if (isFull) throw tooManyWait();
     if (isBusy) throw busy(`Execution ${id} has too many changes that wait`, 1);
@@ -424,11 +423,6 @@ export class RestateEngine implements Engine {
     this.#changes.publish(state);
     if (state.status !== "running") this.#options.onSettled?.(state);
     return state;
-  }
-
-  /** Lets an execution get a register: a retry is for one that has ended, any other change for one that runs. */
-  #summon(id: string, next: Transition): Promise<boolean> {
-    return isRetry(next) ? this.#states.register(id) : this.#states.summon(id);
   }
 
   async #write<T>(id: string, method: string, input: unknown): Promise<T> {

@@ -4,6 +4,7 @@ import { maxPageBytes } from "../../engine/listed-value.ts";
 import type { RestateClient } from "./client/client.ts";
 import type { ServiceNames } from "./calls.ts";
 import { isIndexed, part, toConditions } from "./list-index.ts";
+import type { States } from "./states.ts";
 
 /** The number of executions in each status. A scan, like a list. */
 export async function countByStatus(
@@ -17,14 +18,17 @@ export async function countByStatus(
   return Object.fromEntries(rows.map(({ status, count }) => [status, count]));
 }
 
-type Listed = ExecutionState | null;
+interface ListParts {
+  readonly client: RestateClient;
+  readonly names: ServiceNames;
+  readonly states: States;
+}
 /** The number of registers that are read concurrently. */
 const atOnce = 16;
 
 /** A page of executions. The query is a scan over one small state key of every register. */
 export async function listExecutions(
-  client: RestateClient,
-  names: ServiceNames,
+  { client, names, states: stored }: ListParts,
   filter: ListFilter,
 ): Promise<ListPage> {
   const { limit } = filter;
@@ -37,11 +41,9 @@ export async function listExecutions(
   const states = new Map<string, ExecutionState>();
   let bytes = 0;
   for (let from = 0; from < page.length; from += atOnce) {
-    const asked = page
-      .slice(from, from + atOnce)
-      .map(({ id, service }) => client.read<Listed>(service, id, service === names.drive ? "listedSolo" : "listed"));
+    const asked = page.slice(from, from + atOnce).map(({ id, service }) => stored.solo.readListed(id, service));
     for (const state of await Promise.all(asked)) {
-      if (!state || states.has(state.execution.id)) continue; // removed meanwhile, or about to have only its register
+      if (!state || states.has(state.execution.id)) continue; // removed meanwhile, or found twice
       if (bytes >= maxPageBytes) return { states: [...states.values()], hasMore: true };
       bytes += JSON.stringify(state).length;
       states.set(state.execution.id, state);

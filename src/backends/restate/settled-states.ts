@@ -131,7 +131,7 @@ export class SettledStates {
       const input = { id, afterEpoch };
       const state = await client.wait<ExecutionState | null>(names.wait, "settled", input, signal);
       if (state) return state;
-      if (await states.summon(id).catch(() => false)) continue;
+      await states.solo.adopt(id).catch(() => {});
       const now = await states.state(id);
       if (!now) throw new Error(`Execution ${id} does not exist`);
       if (now.status !== "running" && now.epoch > afterEpoch) return now;

@@ -7,11 +7,9 @@ import { Drive } from "./drive.ts";
 import { runCopy } from "./drive-copy.ts";
 import type { DriveParts } from "./drive-host.ts";
 import { runRescue } from "./drive-rescue.ts";
-import type { AcceptInput, AdoptEndedInput, Command, DriveInput, TakeInput } from "../register/register-state.ts";
+import type { AcceptInput, Command, DriveInput, TakeInput } from "../register/register-state.ts";
 import { markMismatch } from "./replaying.ts";
-import { finishSolo, forgetSolo, readSolo, rescueSolo, toSoloState, type Solo } from "../former/solo.ts";
-import { toListed } from "../listed-state.ts";
-import type { ExecutionState } from "../../../engine/execution.ts";
+import { createSoloHandlers, rescueSolo } from "../former/solo.ts";
 import { loadRows, openRows, readPage, toRowKey, toShortPage, type RowPage, type StoredRow } from "./rows.ts";
 
 /** The object that has the rows of an execution, and runs its drives. */
@@ -70,27 +68,7 @@ export function createDriveService(parts: DriveParts): VirtualObjectDefinition<s
 
       finish: async (context: ObjectContext, epoch: number): Promise<void> => void (await finish(context, epoch)),
 
-      finishSolo: async (context: ObjectContext): Promise<void> => {
-        const row = await finishSolo(context);
-        if (row) host.publish(context.key, row, []);
-      },
-
-      /** Lets an execution that has ended without a register get one. */
-      registerSolo: async (context: ObjectContext): Promise<void> => {
-        const { execution, last } = (await readSolo(context)) ?? {};
-        if (!execution || !last) return;
-        await finishSolo(context);
-        const target = { service: names.register, key: context.key, method: "adoptEnded" };
-        await calls.call<void>(context, target, { execution, last } satisfies AdoptEndedInput);
-        forgetSolo(context, { wasSolo: true });
-      },
-
       clear: async (context: ObjectContext): Promise<void> => context.clearAll(),
-
-      /** Removes an execution without a register at the end of its retention. */
-      expireSolo: async (context: ObjectContext): Promise<void> => {
-        if ((await readSolo(context))?.last) context.clearAll();
-      },
 
       rows: shared(reading, (context: ObjectSharedContext, from: number): Promise<RowPage> =>
         readPage(sdk, context, from),
@@ -104,12 +82,7 @@ export function createDriveService(parts: DriveParts): VirtualObjectDefinition<s
         context.get(toRowKey(number)),
       ),
 
-      solo: shared(reading, (context: ObjectSharedContext): Promise<Solo | null> => readSolo(context)),
-
-      listedSolo: shared(reading, async (context: ObjectSharedContext): Promise<ExecutionState | null> => {
-        const solo = await readSolo(context);
-        return solo && toListed(toSoloState(solo));
-      }),
+      ...createSoloHandlers(parts),
     },
   });
 }

@@ -1,11 +1,21 @@
-import type { ObjectContext } from "@restatedev/restate-sdk";
+import type { ObjectContext, ObjectSharedContext } from "@restatedev/restate-sdk";
+import { setTimeout as sleep } from "node:timers/promises";
+import { busy } from "../../../core/error.ts";
+import { isOwnId } from "../../../core/id.ts";
 import type { Execution, ExecutionState, Transition } from "../../../engine/execution.ts";
+import { reading, type Calls, type ServiceNames } from "../calls.ts";
+import type { RestateClient } from "../client/client.ts";
 import type { DriveHost } from "../drive/drive-host.ts";
 import { toRowKey, type StoredRow } from "../drive/rows.ts";
-import type { DriveInput } from "../register/register-state.ts";
+import { toIndex } from "../list-index.ts";
+import { toListed } from "../listed-state.ts";
+import { read, type Found } from "../register/read-register.ts";
+import type { DriveInput, DriveRequest, RegisterStatus, RescueInput } from "../register/register-state.ts";
+import type { RestateSdk } from "../sdk.ts";
 
 /**
- * Executions that an earlier version began *solo*: without a register. Their state is the key `solo` of their drive's object.
+ * Executions that an earlier version began *solo*: without a register. No other file knows their state, which is the key
+ * `solo` of their drive's object. This file can go when the retention of the last of them is over.
  *
  * S1. The ingress started the drive of such an execution, so it may end without asking a register. Its drive got a register
  *     for it when it was suspended, handed over, or was asked by the awakeable `summons`.
@@ -13,32 +23,32 @@ import type { DriveInput } from "../register/register-state.ts";
  *     rescued: the register is made, and another drive continues from the rows.
  * S3. The key is cleared after the register exists. Readers ask the register first, then the drive, then the register again.
  */
-export interface Solo {
+interface Solo {
   readonly execution: Execution;
   readonly summons: string;
   /** The end. Undefined while it runs. */
   readonly last?: Transition | undefined;
-}
-/** As it is stored. The row of the end is part of it, so that a kill cannot lose it. */
-interface StoredSolo extends Solo {
+  /** The row of the end, which a kill may have kept from being stored. */
   readonly row?: StoredRow | undefined;
+}
+interface AdoptInput extends Omit<DriveRequest, "epoch"> {
+  readonly solo: Execution;
+}
+interface AdoptEndedInput {
+  readonly execution: Execution;
+  readonly last: Transition;
 }
 
 const soloKey = "solo";
-type Reading = Pick<ObjectContext, "get">;
-export async function readSolo(context: Reading): Promise<Solo | null> {
-  const solo = await context.get<StoredSolo>(soloKey);
-  return solo && { execution: solo.execution, summons: solo.summons, last: solo.last };
-}
-/** Stores the row of an end whose drive was killed before it had done so. */
-export async function finishSolo(context: ObjectContext): Promise<StoredRow | undefined> {
-  const { row } = (await context.get<StoredSolo>(soloKey)) ?? {};
-  if (row) context.set(toRowKey(row.number), row);
-  return row;
-}
-
-export const toSoloState = ({ execution, last }: Solo): ExecutionState =>
+const readSolo = (context: Pick<ObjectContext, "get">): Promise<Solo | null> => context.get<Solo>(soloKey);
+const toState = ({ execution, last }: Solo): ExecutionState =>
   last ? { execution, status: last.to, epoch: 1, last } : { execution, status: "running", epoch: 0, last };
+
+interface SoloParts {
+  readonly sdk: RestateSdk;
+  readonly names: ServiceNames;
+  readonly calls: Calls;
+}
 
 /** Ends an attempt of a solo drive (S2). Another drive continues. */
 export async function rescueSolo(context: ObjectContext, host: DriveHost, { execution }: DriveInput): Promise<never> {
@@ -52,4 +62,161 @@ export function forgetSolo(context: ObjectContext, { wasSolo }: Pick<DriveInput,
   if (!wasSolo) return;
   context.clear(soloKey);
   context.clear("index");
+}
+
+/** Stores the row of the end. */
+async function storeEnd(context: ObjectContext): Promise<StoredRow | undefined> {
+  const { row } = (await readSolo(context)) ?? {};
+  if (row) context.set(toRowKey(row.number), row);
+  return row;
+}
+
+type DriveHandler = (context: ObjectContext) => Promise<unknown>;
+/** Handlers of the object of the drive. */
+export function createSoloHandlers({
+  sdk,
+  names,
+  calls,
+  host,
+}: SoloParts & { readonly host: DriveHost }): Record<string, DriveHandler> {
+  const { shared } = sdk.handlers.object;
+
+  return {
+    finishSolo: async (context: ObjectContext): Promise<void> => {
+      const row = await storeEnd(context);
+      if (row) host.publish(context.key, row, []);
+    },
+
+    /** Lets an execution that has ended get a register. */
+    registerSolo: async (context: ObjectContext): Promise<void> => {
+      const { execution, last } = (await readSolo(context)) ?? {};
+      if (!execution || !last) return;
+      await storeEnd(context);
+      const target = { service: names.register, key: context.key, method: "adoptEnded" };
+      await calls.call<void>(context, target, { execution, last } satisfies AdoptEndedInput);
+      forgetSolo(context, { wasSolo: true });
+    },
+
+    /** The retention of an execution is over. The call was scheduled at its end. */
+    expireSolo: async (context: ObjectContext): Promise<void> => {
+      if ((await readSolo(context))?.last) context.clearAll();
+    },
+
+    solo: shared(reading, async (context: ObjectSharedContext): Promise<Solo | null> => {
+      const solo = await readSolo(context);
+      return solo && { ...solo, row: undefined };
+    }),
+
+    listedSolo: shared(reading, async (context: ObjectSharedContext): Promise<ExecutionState | null> => {
+      const solo = await readSolo(context);
+      return solo && toListed(toState(solo));
+    }),
+  };
+}
+
+/** Reads the register. Makes it for an execution that a solo drive hands over. */
+export async function readOrAdopt(
+  context: ObjectContext,
+  drive: string,
+  solo: Execution | undefined,
+): Promise<Found | undefined> {
+  const found = await read(context);
+  if (found || !solo) return found;
+  const now: RegisterStatus = { status: "running", epoch: 0, drive, wasSolo: true };
+  context.set("execution", solo);
+  context.set("index", toIndex(solo, now.status));
+  context.set("status", now);
+  return { execution: solo, now };
+}
+
+/** Handlers of the register. */
+export function createAdoption(
+  expireLater: (context: ObjectContext, now: Pick<ExecutionState, "status" | "epoch">, sinceMs: number) => void,
+) {
+  return {
+    /** Makes the register of an execution whose drive runs on a replica of an earlier version. */
+    async adopt(context: ObjectContext, { drive, solo, reply }: AdoptInput): Promise<void> {
+      await readOrAdopt(context, drive, solo);
+      context.resolveAwakeable(reply, true);
+    },
+
+    /** Makes the register of an execution that has ended. */
+    async adoptEnded(context: ObjectContext, { execution, last }: AdoptEndedInput): Promise<void> {
+      if (await read(context)) return;
+      const now: RegisterStatus = { status: last.to, epoch: 1 };
+      context.set("execution", execution);
+      context.set("index", toIndex(execution, now.status));
+      context.set("last", last);
+      context.set("status", now);
+      expireLater(context, now, (await context.date.now()) - last.at);
+    },
+  };
+}
+
+/** Returns true if an execution had ended before its solo drive was ended from outside. Its last row is stored then. */
+export async function hasEndedSolo(
+  context: ObjectSharedContext,
+  { names, calls }: Omit<SoloParts, "sdk">,
+  { solo }: RescueInput,
+): Promise<boolean> {
+  if (!solo) return false;
+  const toDrive = (method: string) => ({ service: names.drive, key: context.key, method });
+  const found = await calls.call<Solo | null>(context, toDrive("solo"), null);
+  if (found?.last) calls.tell(context, toDrive("finishSolo"), null);
+  return found?.last !== undefined;
+}
+
+/** The first and the longest pause while an execution gets its register, and the time that it has. */
+const firstPauseMs = 5;
+const mostPauseMs = 250;
+const mostMs = 5_000;
+
+/** The executions without a register, as a replica asks for them. */
+export class SoloExecutions {
+  readonly #client: RestateClient;
+  readonly #names: ServiceNames;
+
+  constructor(client: RestateClient, names: ServiceNames) {
+    this.#client = client;
+    this.#names = names;
+  }
+
+  /** Reads an execution, with a register or without. It may get one between the two questions. */
+  async find<T>(
+    id: string,
+    readRegister: () => Promise<T | null>,
+    toFound: (solo: ExecutionState) => T,
+  ): Promise<T | null> {
+    const found = await readRegister();
+    if (found || !isOwnId(id)) return found;
+    const solo = await this.#read(id);
+    return solo ? toFound(toState(solo)) : readRegister();
+  }
+  /** Reads an execution for a list. One whose index was found at its drive may have a register by now. */
+  async readListed(id: string, service: string): Promise<ExecutionState | null> {
+    const { drive, register } = this.#names;
+    const solo = service === drive ? await this.#client.read<ExecutionState | null>(drive, id, "listedSolo") : null;
+    return solo ?? this.#client.read<ExecutionState | null>(register, id, "listed");
+  }
+  async has(id: string): Promise<boolean> {
+    return (await this.#read(id)) !== null;
+  }
+  async #read(id: string): Promise<Solo | null> {
+    return isOwnId(id) ? this.#client.read<Solo | null>(this.#names.drive, id, "solo") : null;
+  }
+
+  /** Lets an execution get a register. Resolves when it is no longer solo. */
+  async adopt(id: string): Promise<void> {
+    const until = performance.now() + mostMs;
+    let summoned: string | undefined;
+    for (let pauseMs = firstPauseMs; performance.now() < until; pauseMs = Math.min(2 * pauseMs, mostPauseMs)) {
+      const solo = await this.#read(id);
+      if (!solo) return;
+      if (solo.last) await this.#client.write(this.#names.drive, id, "registerSolo", null);
+      else if (solo.summons !== summoned) await this.#client.resolve(solo.summons);
+      summoned = solo.summons;
+      await sleep(pauseMs);
+    }
+    throw busy(`Execution ${id} does not answer`, 1);
+  }
 }

@@ -1,6 +1,5 @@
 import type { ObjectContext, ObjectSharedContext } from "@restatedev/restate-sdk";
 import type { Execution, ExecutionState, Transition } from "../../../engine/execution.ts";
-import { toIndex } from "../list-index.ts";
 import type { RegisterStatus } from "./register-state.ts";
 
 export interface Found {
@@ -11,20 +10,6 @@ export async function read(context: ObjectSharedContext): Promise<Found | undefi
   const execution = await context.get<Execution>("execution");
   const now = await context.get<RegisterStatus>("status");
   return execution && now ? { execution, now } : undefined;
-}
-/** Reads the register; makes it for an execution that has begun without one. */
-export async function readOrAdopt(
-  context: ObjectContext,
-  drive: string,
-  solo: Execution | undefined,
-): Promise<Found | undefined> {
-  const found = await read(context);
-  if (found || !solo) return found;
-  const now: RegisterStatus = { status: "running", epoch: 0, drive, wasSolo: true };
-  context.set("execution", solo);
-  context.set("index", toIndex(solo, now.status));
-  context.set("status", now);
-  return { execution: solo, now };
 }
 export async function toState(context: ObjectSharedContext): Promise<ExecutionState | null> {
   const found = await read(context);

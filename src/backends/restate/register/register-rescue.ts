@@ -1,6 +1,6 @@
 import type { ObjectSharedContext } from "@restatedev/restate-sdk";
 import { forever, type Calls, type ServiceNames } from "../calls.ts";
-import type { Solo } from "../former/solo.ts";
+import { hasEndedSolo } from "../former/solo.ts";
 import type { RedriveInput, RescueInput } from "./register-state.ts";
 import type { RestateSdk } from "../sdk.ts";
 
@@ -30,13 +30,7 @@ export function createRescue({
     { enableLazyState: true, retryPolicy: { ...forever, initialInterval: 250, maxInterval: 10_000 } },
     async (context: ObjectSharedContext, input: RescueInput): Promise<void> => {
       const isEnded = await context.run("end", () => host.endDrive(input));
-      if (!isEnded) return;
-      if (input.solo) {
-        // It may have ended before it was killed.
-        const toDrive = (method: string) => ({ service: names.drive, key: context.key, method });
-        const solo = await calls.call<Solo | null>(context, toDrive("solo"), null);
-        if (solo?.last) return calls.tell(context, toDrive("finishSolo"), null);
-      }
+      if (!isEnded || (await hasEndedSolo(context, { names, calls }, input))) return;
       const next: RedriveInput = { ...input, cause: input.cause === "journal" ? "code" : input.cause };
       calls.tell(context, { service: names.register, key: context.key, method: "redrive" }, next);
     },

@@ -26,7 +26,7 @@ export interface RegisterStatus {
   readonly token?: string | undefined;
   /** Whether the execution fails when its drive is interrupted: `recovery: "fail"`. */
   readonly failsOnCrash?: boolean | undefined;
-  /** It began without a register. */
+  /** An earlier version began it without a register. */
   readonly wasSolo?: boolean | undefined;
   /** The caller of the last retry. */
   readonly retriedBy?: Caller | undefined;
@@ -132,24 +132,18 @@ export interface MoveResult {
   /** Nothing was changed: too many executions wait for the concurrency of the workflow. */
   readonly isFull?: boolean;
 }
+/** A message about a drive. */
+interface ByDrive {
+  /** The execution, if an earlier version began it without a register. */
+  readonly solo?: Execution | undefined;
+}
 /** A request of a drive. Its answer is a boolean, sent to an awakeable. */
 export interface DriveRequest {
   readonly drive: string;
   readonly epoch: number;
   readonly reply: string;
 }
-export interface AdoptInput extends DriveRequest {
-  /** The execution that gets a register. */
-  readonly solo: Execution;
-}
-/** An execution that has ended without a register. */
-export interface AdoptEndedInput {
-  readonly execution: Execution;
-  readonly last: Transition;
-}
-export interface SettleInput extends DriveRequest {
-  /** The execution, if it has no register yet. */
-  readonly solo?: Execution | undefined;
+export interface SettleInput extends DriveRequest, ByDrive {
   readonly next: Transition;
 }
 export interface WaitInput {
@@ -181,19 +175,15 @@ export interface Brief {
  * - original  it is a fork, and its original was removed before all results were copied
  */
 export type RescueCause = "code" | "journal" | "restart" | "crashes" | "original";
-export interface RescueInput {
+export interface RescueInput extends ByDrive {
   /** The drive to end. */
   readonly gone: string;
   readonly cause: RescueCause;
-  /** The execution, if its drive began without a register. */
-  readonly solo?: Execution | undefined;
 }
-export interface RedriveInput {
+export interface RedriveInput extends ByDrive {
   /** The drive that has ended. */
   readonly gone: string;
   readonly cause?: RescueCause | undefined;
-  /** The execution, if it may have no register yet. */
-  readonly solo?: Execution | undefined;
   /** The steps of the code that the next drive runs on. */
   readonly steps?: Execution["steps"] | undefined;
 }
@@ -207,9 +197,8 @@ export interface DriveInput {
   readonly execution: Execution;
   /** The first drive: there are no rows. */
   readonly isNew?: boolean | undefined;
-  /** The first drive of an execution without a register. */
+  /** An earlier version began the execution without a register, with this drive or with one before. */
   readonly isSolo?: boolean | undefined;
-  /** The first drive may not have cleared its `Solo`. */
   readonly wasSolo?: boolean | undefined;
   /** The epoch before the commands. */
   readonly epoch: number;

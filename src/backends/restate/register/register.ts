@@ -3,16 +3,15 @@ import type { Retention } from "../../../engine/retention.ts";
 import { isRetry, type Execution, type ExecutionState, type Transition } from "../../../engine/execution.ts";
 import type { Take } from "../../../engine/runs/find-takes.ts";
 import { forever, reading, type Calls, type ServiceNames } from "../calls.ts";
+import { createAdoption, readOrAdopt } from "../former/solo.ts";
 import { createGroupCalls } from "../groups/service.ts";
 import { toIndex } from "../list-index.ts";
 import { toListed } from "../listed-state.ts";
-import { read, readOrAdopt, toInvocation, toState, type Found } from "./read-register.ts";
+import { read, toInvocation, toState, type Found } from "./read-register.ts";
 import { createChildren } from "./register-children.ts";
 import { crashHandlers } from "./register-crashes.ts";
 import { createRescue, type RescueHost } from "./register-rescue.ts";
 import type {
-  AdoptEndedInput,
-  AdoptInput,
   BeginInput,
   Brief,
   Command,
@@ -48,7 +47,7 @@ const repeatMs = 60_000;
 const mostWaiters = 256;
 
 /**
- * The register of one execution: the only place where its status changes. Only one that an earlier version began solo may have none.
+ * The register of one execution: the only place where its status changes.
  *
  * G1. Its exclusive handlers are short and run one at a time, in the whole cluster: each is a compare-and-set.
  * G2. An execution has at most one drive. While it has one, commands are sent to it as the signal `t<epoch>`, and kept until
@@ -208,23 +207,6 @@ export function createRegister(parts: RegisterParts): VirtualObjectDefinition<st
         return { state: await apply(context, found, next, { token }) };
       },
 
-      /** Makes the register of an execution that has begun without one. */
-      async adopt(context: ObjectContext, { drive, solo, reply }: AdoptInput): Promise<void> {
-        await readOrAdopt(context, drive, solo);
-        context.resolveAwakeable(reply, true);
-      },
-
-      /** Makes the register of an execution that has ended without one. */
-      async adoptEnded(context: ObjectContext, { execution, last }: AdoptEndedInput): Promise<void> {
-        if (await read(context)) return;
-        const now: RegisterStatus = { status: last.to, epoch: 1 };
-        context.set("execution", execution);
-        context.set("index", toIndex(execution, now.status));
-        context.set("last", last);
-        context.set("status", now);
-        expireLater(context, now, (await context.date.now()) - last.at);
-      },
-
       /** Makes a transition of the drive, which ends after it. */
       async settle(context: ObjectContext, { next, epoch, drive, reply, solo }: SettleInput): Promise<void> {
         const found = await readOrAdopt(context, drive, solo);
@@ -337,6 +319,7 @@ export function createRegister(parts: RegisterParts): VirtualObjectDefinition<st
       ),
       ...createWakeHandlers({ ...parts, waits, continueBy }),
       rescue: createRescue(parts),
+      ...createAdoption(expireLater),
 
       state: shared(reading, (context: ObjectSharedContext): Promise<ExecutionState | null> => toState(context)),
 
