@@ -38,7 +38,7 @@ const config: typeof base = (env) => {
           extends: true,
           test: {
             name: "restate",
-            include: ["test/restate/{,solo/}*.test.ts"],
+            include: ["test/restate/{,without-id/}*.test.ts"],
             exclude: [...configDefaults.exclude, ...timed],
           },
         },

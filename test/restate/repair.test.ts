@@ -1,9 +1,9 @@
-// Retries and forks on several replicas, of executions with an id of the caller and of those that began without a register.
+// Retries and forks on several replicas.
 import { randomUUID } from "node:crypto";
-import { afterAll, beforeAll, describe, expect, it, onTestFinished } from "vitest";
+import { afterAll, beforeAll, expect, it, onTestFinished } from "vitest";
 import { patienceMs } from "../harness/patience.ts";
 import { until } from "../harness/waiting.ts";
-import { checkEvents, isOver, pathOf, Replicas, newTag, type Answer, type Replica } from "./solo/replicas.ts";
+import { checkEvents, isOver, pathOf, Replicas, newTag, type Answer, type Replica } from "./without-id/replicas.ts";
 
 const timeout = 4 * patienceMs;
 let replicas: Replicas;
@@ -14,8 +14,6 @@ beforeAll(async () => {
 }, timeout);
 afterAll(() => replicas?.close());
 
-/** Every second execution has an id of the caller, and so a register from the start. */
-const toOptions = (index: number): object => (index % 2 === 0 ? {} : { executionId: randomUUID() });
 const retry = (replica: Replica, workflow: string, id: string, headers = {}): Promise<Answer> =>
   replica.request(`${pathOf(workflow, id)}/retry`, {}, headers);
 const fork = (replica: Replica, workflow: string, id: string, body = {}, headers = {}): Promise<Answer> =>
@@ -23,8 +21,8 @@ const fork = (replica: Replica, workflow: string, id: string, body = {}, headers
 const respondAsync = { prefer: "respond-async" };
 
 /** Starts an execution that fails. Resolves to its id. */
-async function fail(replica: Replica, tag: string, more: object = {}, options: object = {}): Promise<string> {
-  const { status, id } = await replica.execute("mended", tag, more, options);
+async function fail(replica: Replica, tag: string, more: object = {}): Promise<string> {
+  const { status, id } = await replica.execute("mended", tag, more);
   expect(status).toBe(500);
   return id;
 }
@@ -37,7 +35,7 @@ it(`one of two retries at the same moment on different replicas wins, ${pairs} t
   const winners = [0, 0];
   const meet = async (index: number): Promise<void> => {
     const tag = newTag();
-    const id = await fail(all[index % 3]!, tag, {}, toOptions(index >> 1));
+    const id = await fail(all[index % 3]!, tag);
     replicas.openGate(tag);
     const answers = await Promise.all([1, 2].map((next) => retry(all[(index + next) % 3]!, "mended", id)));
     expect(answers.map(({ status }) => status).toSorted()).toEqual([200, 409]);
@@ -56,70 +54,65 @@ it(`one of two retries at the same moment on different replicas wins, ${pairs} t
   expect(Math.min(...winners)).toBeGreaterThan(0); // the two really meet
 });
 
-describe.each([
-  ["that began without a register", 0],
-  ["with an id of the caller", 1],
-])("an execution %s", (_, kind) => {
-  it("retries an execution on any replica until it completes", { timeout }, async () => {
-    const tag = newTag();
-    const id = await fail(all[0], tag, {}, toOptions(kind));
-    expect((await retry(all[1], "mended", id)).status).toBe(500);
-    const failed = await replicas.onAll((replica) => replica.readAll("mended", id));
-    expect(failed).toEqual(all.map(() => failed[0]));
-    expect(failed[0]).toMatchObject({ state: { status: "error", endAt: expect.any(String) } });
-    expect((await retry(all[2], "mended", id)).status).toBe(500);
-    replicas.openGate(tag);
-    expect(await retry(all[0], "mended", id)).toMatchObject({ status: 200, body: { data: { result: `${tag} s4` } } });
-    const views = await replicas.onAll((replica) => replica.readAll("mended", id));
+it("retries an execution on any replica until it completes", { timeout }, async () => {
+  const tag = newTag();
+  const id = await fail(all[0], tag);
+  expect((await retry(all[1], "mended", id)).status).toBe(500);
+  const failed = await replicas.onAll((replica) => replica.readAll("mended", id));
+  expect(failed).toEqual(all.map(() => failed[0]));
+  expect(failed[0]).toMatchObject({ state: { status: "error", endAt: expect.any(String) } });
+  expect((await retry(all[2], "mended", id)).status).toBe(500);
+  replicas.openGate(tag);
+  expect(await retry(all[0], "mended", id)).toMatchObject({ status: 200, body: { data: { result: `${tag} s4` } } });
+  const views = await replicas.onAll((replica) => replica.readAll("mended", id));
+  expect(views).toEqual(all.map(() => views[0]));
+  const { state, events, listed } = views[0]!;
+  expect(listed).toEqual([state]);
+  checkEvents(events, "completed");
+  const errors = Array.from({ length: 3 }, () => "workflow-error");
+  expect(typesOf(events, ends)).toEqual([...errors, "workflow-complete"]);
+  expect(replicas.stepsOf(tag)).toEqual(["s1", "s2", "s2", "s2", "s2", "s3", "s4"]);
+  const refused = await replicas.onAll((replica) => retry(replica, "mended", id));
+  expect(refused.map(({ status }) => status)).toEqual([409, 409, 409]);
+});
+
+it("cancels a retried execution while it runs, and does not retry it then", { timeout }, async () => {
+  const tag = newTag();
+  const id = await fail(all[0], tag, { holds: true });
+  replicas.openGate(tag);
+  expect((await retry(all[1], "mended", id, respondAsync)).status).toBe(202);
+  await replicas.reached(tag, "s4");
+  const running = await replicas.onAll((replica) => replica.state("mended", id));
+  for (const state of running) expect(state).toMatchObject({ status: "running", endAt: null });
+  expect(await all[2].list("mended", { status: "running" })).toMatchObject([{ executionId: id, endAt: null }]);
+  expect((await retry(all[2], "mended", id)).status).toBe(409);
+  expect((await all[2].request(`${pathOf("mended", id)}/cancel`, {})).status).toBe(200);
+  const refused = await replicas.onAll((replica) => retry(replica, "mended", id));
+  expect(refused.map(({ status, body }) => [status, body.error])).toEqual(
+    all.map(() => [409, `Execution ${id} has not failed`]),
+  );
+});
+
+it("forks an execution on another replica, and does not change it", { timeout }, async () => {
+  const tag = newTag();
+  const id = await fail(all[0], tag);
+  const before = await all[0].readAll("mended", id);
+  replicas.openGate(tag);
+  const forks = await replicas.onAll((replica) => fork(replica, "mended", id));
+  for (const { status, body, id: forkId } of forks) {
+    expect([status, body.data]).toMatchObject([200, { executionId: forkId, result: `${tag} s4` }]);
+    const steps = replicas.ran(tag).filter((one) => one.id === forkId);
+    expect(steps.map(({ step }) => step)).toEqual(["s2", "s3", "s4"]);
+    const views = await replicas.onAll((replica) => replica.readAll("mended", forkId));
     expect(views).toEqual(all.map(() => views[0]));
-    const { state, events, listed } = views[0]!;
-    expect(listed).toEqual([state]);
-    checkEvents(events, "completed");
-    const errors = Array.from({ length: 3 }, () => "workflow-error");
-    expect(typesOf(events, ends)).toEqual([...errors, "workflow-complete"]);
-    expect(replicas.stepsOf(tag)).toEqual(["s1", "s2", "s2", "s2", "s2", "s3", "s4"]);
-    const refused = await replicas.onAll((replica) => retry(replica, "mended", id));
-    expect(refused.map(({ status }) => status)).toEqual([409, 409, 409]);
-  });
-
-  it("cancels a retried execution while it runs, and does not retry it then", { timeout }, async () => {
-    const tag = newTag();
-    const id = await fail(all[0], tag, { holds: true }, toOptions(kind));
-    replicas.openGate(tag);
-    expect((await retry(all[1], "mended", id, respondAsync)).status).toBe(202);
-    await replicas.reached(tag, "s4");
-    const running = await replicas.onAll((replica) => replica.state("mended", id));
-    for (const state of running) expect(state).toMatchObject({ status: "running", endAt: null });
-    expect(await all[2].list("mended", { status: "running" })).toMatchObject([{ executionId: id, endAt: null }]);
-    expect((await retry(all[2], "mended", id)).status).toBe(409);
-    expect((await all[2].request(`${pathOf("mended", id)}/cancel`, {})).status).toBe(200);
-    const refused = await replicas.onAll((replica) => retry(replica, "mended", id));
-    expect(refused.map(({ status, body }) => [status, body.error])).toEqual(
-      all.map(() => [409, `Execution ${id} has not failed`]),
-    );
-  });
-
-  it("forks an execution on another replica, and does not change it", { timeout }, async () => {
-    const tag = newTag();
-    const id = await fail(all[0], tag, {}, toOptions(kind));
-    const before = await all[0].readAll("mended", id);
-    replicas.openGate(tag);
-    const forks = await replicas.onAll((replica) => fork(replica, "mended", id));
-    for (const { status, body, id: forkId } of forks) {
-      expect([status, body.data]).toMatchObject([200, { executionId: forkId, result: `${tag} s4` }]);
-      const steps = replicas.ran(tag).filter((one) => one.id === forkId);
-      expect(steps.map(({ step }) => step)).toEqual(["s2", "s3", "s4"]);
-      const views = await replicas.onAll((replica) => replica.readAll("mended", forkId));
-      expect(views).toEqual(all.map(() => views[0]));
-      expect(views[0]).toMatchObject({ state: { status: "completed", forkedFrom: id } });
-      checkEvents(views[0]!.events, "completed");
-      expect(typesOf(views[0]!.events, /^step-start$/)).toHaveLength(3);
-    }
-    const name = randomUUID();
-    const same = await replicas.onAll((replica) => fork(replica, "mended", id, { options: { executionId: name } }));
-    expect(same.map(({ status }) => status).toSorted()).toEqual([200, 409, 409]);
-    expect(await replicas.onAll((replica) => replica.readAll("mended", id))).toEqual(all.map(() => before));
-  });
+    expect(views[0]).toMatchObject({ state: { status: "completed", forkedFrom: id } });
+    checkEvents(views[0]!.events, "completed");
+    expect(typesOf(views[0]!.events, /^step-start$/)).toHaveLength(3);
+  }
+  const name = randomUUID();
+  const same = await replicas.onAll((replica) => fork(replica, "mended", id, { options: { executionId: name } }));
+  expect(same.map(({ status }) => status).toSorted()).toEqual([200, 409, 409]);
+  expect(await replicas.onAll((replica) => replica.readAll("mended", id))).toEqual(all.map(() => before));
 });
 
 it("a fork copies 36 MB of values, more than one message of Restate has", { timeout: 2 * timeout }, async () => {
@@ -140,9 +133,7 @@ it(`each of ${repairs} retries and forks ends once when a replica is killed in t
   const [victim, other, reader] = killed.all as [Replica, Replica, Replica];
   const tags = Array.from({ length: repairs }, (_, index) => `k${index}`);
   const more = { ms: [0, 0, 300] };
-  const failed = await Promise.all(
-    tags.map(async (tag, index) => fail(killed.all[index % 3]!, tag, more, toOptions(index))),
-  );
+  const failed = await Promise.all(tags.map(async (tag, index) => fail(killed.all[index % 3]!, tag, more)));
   for (const tag of tags) killed.openGate(tag);
   killed.drivenBy(victim);
   const isFork = (index: number): boolean => index % 3 === 2;
@@ -175,31 +166,19 @@ it("retention starts anew at the end of a retry", { timeout }, async () => {
   const brief = await Replicas.start({ count: 2, retention: "10s" });
   onTestFinished(() => brief.close());
   const [one, other] = brief.all as [Replica, Replica];
-  const ids = await Promise.all([0, 1].map((kind) => fail(one, `r${kind}`, { holds: true }, toOptions(kind))));
-  for (const [kind, id] of ids.entries()) {
-    brief.openGate(`r${kind}`);
-    expect((await retry(other, "mended", id, respondAsync)).status).toBe(202);
-    await brief.reached(`r${kind}`, "s4");
-  }
-  // Ended after the others: when they are removed, the first retention of the others is over.
-  const unregistered = await fail(one, "unregistered");
-  const registered = await fail(one, "registered");
-  // The first half of a retry: the execution gets its register. The retention counts from its end.
-  const { TEST_RESTATE_INGRESS } = process.env;
-  const path = `${brief.name}.drive/${registered}/registerSolo`;
-  expect((await fetch(`${TEST_RESTATE_INGRESS}/${path}`, { method: "POST" })).status).toBe(200);
-  const ended = [unregistered, registered];
-  for (const id of ended) expect(await other.state("mended", id)).toMatchObject({ status: "error" });
-  for (const id of ended) {
-    await until(async () => (await other.state("mended", id)) === undefined, `the removal of ${id}`);
-  }
-  for (const [kind, id] of ids.entries()) {
-    expect(await other.state("mended", id)).toMatchObject({ status: "running", endAt: null });
-    brief.openGate(`r${kind}-end`);
-    await until(async () => isOver((await one.state("mended", id)).status), `the end of ${id}`);
-    checkEvents(await one.events("mended", id), "completed");
-    expect(brief.stepsOf(`r${kind}`)).toEqual(["s1", "s2", "s2", "s3", "s4"]);
-  }
+  const id = await fail(one, "retried", { holds: true });
+  brief.openGate("retried");
+  expect((await retry(other, "mended", id, respondAsync)).status).toBe(202);
+  await brief.reached("retried", "s4");
+  // Ended after the other one: when it is removed, the first retention of the other one is over.
+  const ended = await fail(one, "ended");
+  expect(await other.state("mended", ended)).toMatchObject({ status: "error" });
+  await until(async () => (await other.state("mended", ended)) === undefined, `the removal of ${ended}`);
+  expect(await other.state("mended", id)).toMatchObject({ status: "running", endAt: null });
+  brief.openGate("retried-end");
+  await until(async () => isOver((await one.state("mended", id)).status), `the end of ${id}`);
+  checkEvents(await one.events("mended", id), "completed");
+  expect(brief.stepsOf("retried")).toEqual(["s1", "s2", "s2", "s3", "s4"]);
   const hasNothing = async (): Promise<boolean> => (await brief.rows("key", "state", "true")).length === 0;
   await until(hasNothing, "the removal of all state");
 });

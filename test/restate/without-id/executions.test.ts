@@ -1,4 +1,4 @@
-// A start without an id of the caller, by a caller that waits, may have no register before its end. No request shows it.
+// Starts without an id of the caller, by callers that wait, on several replicas.
 import { randomUUID } from "node:crypto";
 import { setTimeout as sleep } from "node:timers/promises";
 import { afterAll, beforeAll, expect, it, onTestFinished } from "vitest";

@@ -10,7 +10,7 @@ afterEach(() => replicas?.close());
 
 /**
  * A replica is killed when this many steps of a round have begun, and this many callers have an answer. Steps take `ms` and
- * up to 51 ms more: the last of those of 280 ms begins in the second in which an execution gets a register.
+ * up to 51 ms more.
  */
 const rounds: { ms: number; step: string; count: number; answers?: number }[] = [
   { ms: 0, step: "s1", count: 0 },

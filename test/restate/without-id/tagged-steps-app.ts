@@ -1,5 +1,4 @@
-// Workflows for executions without a register. Each start of a step is a line of the log: tag, execution id, step. The tag is in the
-// input: a caller has no id.
+// Each start of a step is a line of the log: tag, execution id, step. The tag is in the input: a caller has no id.
 import { existsSync } from "node:fs";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
