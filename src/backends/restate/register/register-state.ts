@@ -132,9 +132,9 @@ export interface MoveResult {
   /** Nothing was changed: too many executions wait for the concurrency of the workflow. */
   readonly isFull?: boolean;
 }
-/** A message about a drive. */
-interface ByDrive {
-  /** The execution, if an earlier version began it without a register. */
+/** The part of a message by which a drive of an earlier version gets a register. */
+interface WithSolo {
+  /** The execution, if it may have no register. */
   readonly solo?: Execution | undefined;
 }
 /** A request of a drive. Its answer is a boolean, sent to an awakeable. */
@@ -143,7 +143,7 @@ export interface DriveRequest {
   readonly epoch: number;
   readonly reply: string;
 }
-export interface SettleInput extends DriveRequest, ByDrive {
+export interface SettleInput extends DriveRequest, WithSolo {
   readonly next: Transition;
 }
 export interface WaitInput {
@@ -175,12 +175,12 @@ export interface Brief {
  * - original  it is a fork, and its original was removed before all results were copied
  */
 export type RescueCause = "code" | "journal" | "restart" | "crashes" | "original";
-export interface RescueInput extends ByDrive {
+export interface RescueInput extends WithSolo {
   /** The drive to end. */
   readonly gone: string;
   readonly cause: RescueCause;
 }
-export interface RedriveInput extends ByDrive {
+export interface RedriveInput extends WithSolo {
   /** The drive that has ended. */
   readonly gone: string;
   readonly cause?: RescueCause | undefined;
