@@ -14,6 +14,11 @@ export interface StoredEvent extends EventBody {
   readonly seq: number;
   readonly timestamp: string;
 }
+/**
+ * The beginning of a step that a fork has copied, or its end, which has a status. It has the time of its row in the original and
+ * no `seq`: `GET …/steps` reads it, and no stream shows it.
+ */
+export type CopiedEvent = readonly [path: string, status?: "success" | "skipped"];
 /** An event of the author's own: live only, without a `seq`. Readers tell the two kinds apart by it. */
 export interface LiveEvent {
   readonly type: string;

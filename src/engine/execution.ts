@@ -26,8 +26,11 @@ export interface Execution {
   /** The span in which it was started. */
   readonly trace?: SpanIds | undefined;
   readonly startAt: number;
-  /** The execution that it was forked from, and the index of the step that it began with. */
-  readonly fork?: { readonly from: string; readonly stepIndex: number } | undefined;
+  /**
+   * The execution that it was forked from, the index of the step that it began with, and the time at which the first of the
+   * copied steps has begun; undefined in forks of former versions.
+   */
+  readonly fork?: { readonly from: string; readonly stepIndex: number; readonly startAt?: number } | undefined;
   /** The execution whose step has started it, and whether a cancel of that one cancels this one. */
   readonly parent?: { readonly id: string; readonly cancels?: true | undefined } | undefined;
   /** The steps of the definition that it runs on. */

@@ -3,7 +3,7 @@ import { systemClock } from "../core/clock.ts";
 import { ServeError } from "../core/error.ts";
 import { codelessHost, type CreateWalk } from "./attempts/walk.ts";
 import { toRowMismatch } from "./compare-steps.ts";
-import type { EventBody } from "./events.ts";
+import type { CopiedEvent, EventBody } from "./events.ts";
 import type { DescribedStep, Execution, Transition } from "./execution.ts";
 import { fromRow, type JournalRow } from "./runs/journal-row.ts";
 import type { Value } from "./walk/value.ts";
@@ -14,9 +14,10 @@ import { fromEntryKey, fromWakeKey, toEntryKey, toStableKey } from "./walk/journ
 export interface ForkSource {
   /** The id of the original. */
   readonly from: string;
-  readonly rows: readonly CopiedRow[];
-  /** The events of the start. The copied steps have none. */
+  readonly rows: readonly PlannedRow[];
+  /** The events of the start, and those of the copied steps that have begun with it. */
   readonly events: readonly EventBody[];
+  readonly copied: readonly CopiedEvent[];
   /** The fork ends at once: its last steps have no code. Long values refer to rows of the original. */
   readonly transition?: Transition<Value> | undefined;
 }
@@ -24,6 +25,10 @@ export interface ForkSource {
 export interface CopiedRow {
   readonly row: JournalRow;
   readonly key: string;
+}
+/** A result as it is copied, with the events of the copied steps that follow from it. */
+interface PlannedRow extends CopiedRow {
+  readonly copied: readonly CopiedEvent[];
 }
 
 /** The rows that are walked over in one turn of the event loop. */
@@ -45,13 +50,13 @@ export async function planFork(
     clock: systemClock,
   });
   try {
-    const events = [...walk.next().events];
+    const start = walk.next();
+    const events = [...start.events];
     let unused: string | undefined;
     let transition: ForkSource["transition"];
-    const used: CopiedRow[] = [];
-    for (const [index, copied] of rows.entries()) {
+    const used: PlannedRow[] = [];
+    for (const [index, { row, key }] of rows.entries()) {
       if (index % turnRows === turnRows - 1) await nextTurn();
-      const { row, key } = copied;
       if (!walk.isWaitingFor(key)) {
         unused ??= key;
         continue;
@@ -59,9 +64,10 @@ export async function planFork(
       const decision = walk.next(fromRow({ ...row, key }));
       events.push(...decision.events);
       ({ transition } = decision);
-      used.push(copied);
+      used.push({ row, key, copied: decision.copied ?? [] });
     }
-    if (walk.position().stepIndex >= execution.fork!.stepIndex) return { from, rows: used, events, transition };
+    if (walk.position().stepIndex >= execution.fork!.stepIndex)
+      return { from, rows: used, events, copied: start.copied ?? [], transition };
     throw new ServeError(
       409,
       `Workflow changed: ${unused === undefined ? "it has other steps" : toRowMismatch(unused)}`,

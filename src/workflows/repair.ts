@@ -58,13 +58,14 @@ export async function fork(
   const stepIndex = input === undefined ? toStepIndex(runnable, state, history, fromStep) : 0;
   const rows = toCopiedRows(toDescribed(original).steps, history.rows, stepIndex);
   const { id: from, context, conversationId, userId, user } = original;
+  const startAt = Math.min(original.fork?.startAt ?? original.startAt, rows[0]?.row.at ?? Infinity);
   const execution = toExecution(engine, runnable, {
     id: executionId,
     input: checked,
     call: identity
       ? applyIdentity({ context, conversationId, userId }, identity)
       : { context, conversationId, userId, user },
-    fork: { from, stepIndex },
+    fork: { from, stepIndex, startAt },
     ...origin,
   });
   const source = await planFork(execution, runnable.createWalk, from, rows);
@@ -116,7 +117,7 @@ const noHistory: History = { rows: [], begun: new Set(), open: new Set() };
 async function readHistory(engine: Engine, execution: Execution): Promise<History> {
   const top = topSteps(execution);
   const rows: JournalRow[] = [];
-  const begun = new Set(top.slice(0, execution.fork?.stepIndex ?? 0)); // a fork has no events of those
+  const begun = new Set(top.slice(0, execution.fork?.stepIndex ?? 0)); // a fork has no own events of those
   const open = new Set<string>();
   const read = ({ row, events }: HistoryRow): void => {
     if (row) rows.push(row);

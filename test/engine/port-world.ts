@@ -76,7 +76,7 @@ export class World implements RunPort<"made"> {
     this.#mayPrecede = mayPrecede;
     this.#open = [];
     this.#create();
-    this.#input(() => this.run.begin([], "made"));
+    this.#input(() => this.run.begin(undefined, "made"));
   }
 
   readonly clock = { now: () => this.#time, monotonic: () => this.#time };
@@ -273,7 +273,7 @@ export class World implements RunPort<"made"> {
     const pages = (async function* () {
       yield rows;
     })();
-    if (rows.length === 0 && this.seq === 0) return this.#input(() => this.run.begin([], "made"));
+    if (rows.length === 0 && this.seq === 0) return this.#input(() => this.run.begin(undefined, "made"));
     const facts = { wasPreceded: (row: number) => this.#preceded.has(row) };
     equal(await this.run.replay(pages, facts), undefined, "the rows lead to the stored status");
     for (const { epoch, next } of this.#made)

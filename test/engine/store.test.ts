@@ -109,7 +109,7 @@ it("writes nothing of a fork whose original was removed after its rows were read
   store.add(1, row, 0, []);
   store.move(1, 0, { at: 2, to: "completed", result: "1" });
   const fork: Execution = { ...execution("fork"), fork: { from: "original", stepIndex: 1 } };
-  const copies = [{ row: { ...row, id: store.newRow() }, original: row.id }];
+  const copies = [{ row: { ...row, id: store.newRow() }, original: row.id, copied: [] }];
   const change: Change = { ...noChange, row: undefined, copies };
   const state: StoredState = { number: 2, execution: fork, status: "running", epoch: 0 };
   const save = (): unknown => store.transaction(() => store.save(state, change, () => undefined));

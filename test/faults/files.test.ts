@@ -51,7 +51,7 @@ it("takes the access of others away when it migrates a file, and logs it", async
   expect(modesOf(path)).toEqual(["600", "600", "600", "600", "600"]);
   const lines = server.logs.map(({ message }) => message).filter((message) => message.startsWith("The data file"));
   expect(lines).toEqual([
-    "The data file was migrated from format 4 to 12",
+    "The data file was migrated from format 4 to 13",
     "The data file can now be read by its owner only",
   ]);
 });

@@ -113,6 +113,14 @@ export const engine: readonly Mutation[] = [
     suite: "test/workflows/fork.test.ts",
   },
 
+  {
+    breaks: "A stream shows the steps that a fork has copied",
+    file: `${walk}/interpreter.ts`,
+    find: "if (isCopied) (this.#copied ??= []).push([from]);",
+    replace: 'if (isCopied) this.#events.push({ type: "step-start", from });',
+    suite: "test/workflows/fork.test.ts",
+  },
+
   // Runs, slots and groups.
   {
     breaks: "A value that takes an execution to exactly limits.executionBytes is refused",

@@ -5,7 +5,7 @@ import { busy, notFound, ServeError } from "../../core/error.ts";
 import type { JsonText } from "../../core/json.ts";
 import { attempt } from "../../core/attempt.ts";
 import { findMismatch, hasSameSteps } from "../../engine/compare-steps.ts";
-import type { CopiedRow, ForkSource } from "../../engine/fork.ts";
+import type { ForkSource } from "../../engine/fork.ts";
 import type { HistoryRow } from "../../engine/contract/history.ts";
 import type {
   BeginOptions,
@@ -305,15 +305,15 @@ export class EmbeddedEngine implements Engine {
     }
   }
 
-  fork(execution: Execution, program: Program, { rows }: ForkSource): Promise<Begun> {
-    return this.#begin(execution, program, { copied: rows });
+  fork(execution: Execution, program: Program, source: ForkSource): Promise<Begun> {
+    return this.#begin(execution, program, { source });
   }
 
   /** `onWrite` is called when the start is handed to the writer. What it writes at once is part of the same commit. */
   async #begin(
     execution: Execution,
     program: Program,
-    { copied, onWrite }: { readonly copied?: readonly CopiedRow[]; readonly onWrite?: () => void },
+    { source, onWrite }: { readonly source?: ForkSource; readonly onWrite?: () => void },
   ): Promise<Begun> {
     // A call that is repeated hears that its execution exists.
     if (this.#space.isFull && !this.#committed(execution.id)) throw storeFull("nothing was started");
@@ -324,7 +324,7 @@ export class EmbeddedEngine implements Engine {
       isTurn(execution) ? noReservation : this.#runs.slots.reserve(name, isChild);
     const { isWaiting, release } = group ? await this.#reserve(group, program, reserve) : reserve();
     const wait = isWaiting ? this.#wait : undefined;
-    const beginning = this.#runs.begin(execution, program, { release, wait, copied });
+    const beginning = this.#runs.begin(execution, program, { release, wait, source });
     onWrite?.();
     const created = await beginning;
     return { created, isWaiting };

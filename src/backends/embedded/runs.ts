@@ -4,7 +4,7 @@ import { heapPerByte, quarterOfHeap, toWeight, unknownDensity } from "../../core
 import { withIds, type Logger } from "../../core/log.ts";
 import type { Metrics } from "../../core/metrics.ts";
 import type { Program } from "../../engine/contract/program.ts";
-import type { CopiedRow } from "../../engine/fork.ts";
+import type { ForkSource } from "../../engine/fork.ts";
 import { hasSameSteps } from "../../engine/compare-steps.ts";
 import { toEvent, type LiveEvent } from "../../engine/events.ts";
 import type { Execution, ExecutionState, Transition } from "../../engine/execution.ts";
@@ -52,7 +52,7 @@ interface CommandOptions {
 
 interface BeginParts extends Pick<Reservation, "release"> {
   readonly wait: ((drive: Drive) => void) | undefined;
-  readonly copied: readonly CopiedRow[] | undefined;
+  readonly source: ForkSource | undefined;
 }
 
 /**
@@ -153,7 +153,7 @@ export class Runs implements DriveHost {
    * Starts a new execution, a fork with the results that it copies. Resolves to false when there is one with this id already.
    * `release` gives a reserved place back. With `wait`, the drive is released when the start is written, and handed over.
    */
-  begin(execution: Execution, program: Program, { release, wait, copied }: BeginParts): Promise<boolean> {
+  begin(execution: Execution, program: Program, { release, wait, source }: BeginParts): Promise<boolean> {
     const state: StoredState = { number: this.store.newNumber(), execution, status: "running", epoch: 0 };
     const drive = new Drive(state, program, this);
     const { promise, resolve, reject } = Promise.withResolvers<boolean>();
@@ -185,7 +185,7 @@ export class Runs implements DriveHost {
         return true;
       },
     };
-    drive.run.begin(copied ?? [], request);
+    drive.run.begin(source, request);
     if (wait) this.#markWaiting(drive);
     return promise;
   }

@@ -1,4 +1,4 @@
-import type { EventBody } from "../events.ts";
+import type { CopiedEvent, EventBody } from "../events.ts";
 import type { JournalRow } from "../runs/journal-row.ts";
 
 /** A row of a journal with the events that follow from it. */
@@ -7,4 +7,6 @@ export interface HistoryRow {
   readonly row: JournalRow | undefined;
   readonly at: number;
   readonly events: readonly EventBody[];
+  /** The events of steps that a fork has copied. Undefined for all other rows, and in forks of former versions. */
+  readonly copied?: readonly CopiedEvent[] | undefined;
 }

@@ -1,8 +1,8 @@
 import type { Clock } from "../../core/clock.ts";
 import type { Walk } from "../attempts/walk.ts";
-import type { EventBody } from "../events.ts";
+import type { CopiedEvent, EventBody } from "../events.ts";
 import { toRowMismatch } from "../compare-steps.ts";
-import type { CopiedRow } from "../fork.ts";
+import type { ForkSource } from "../fork.ts";
 import type { Execution, ExecutionState, ExecutionStatus, ParkedBranch, Transition } from "../execution.ts";
 import type { Value } from "../walk/value.ts";
 import type { AttemptPlan, AttemptResult, JournalInput } from "../walk/decision.ts";
@@ -36,6 +36,8 @@ export interface Change {
   readonly joined?: readonly JournalRow[];
   /** The rows that a fork begins with, and the rows of the original that they are copied from. */
   readonly copies?: readonly Copy[];
+  /** The events of the copied steps that have begun with a fork. */
+  readonly copied?: readonly CopiedEvent[];
   /** The events of the decision. Those of the transitions come after them. */
   readonly events: readonly EventBody[];
   /** The transitions, in order: that of a command or of a wake, then the walk's own. */
@@ -48,9 +50,10 @@ export interface Change {
   readonly seq: number;
 }
 
-interface Copy {
+export interface Copy {
   readonly row: JournalRow;
   readonly original: number;
+  readonly copied: readonly CopiedEvent[];
 }
 
 /**
@@ -159,8 +162,8 @@ export class Run<Request = unknown> {
   }
 
   /** Starts a new execution. A fork starts with results of its original, which fit the code (`planFork`). */
-  begin(copied: readonly CopiedRow[], request: Request): void {
-    this.#advance(() => (copied.length > 0 ? this.#decideFork(copied) : this.#decideStart()), request);
+  begin(source: ForkSource | undefined, request: Request): void {
+    this.#advance(() => (source ? this.#decideFork(source) : this.#decideStart()), request);
   }
 
   /** Makes a transition from outside: suspend, resume, retry or cancel. */
@@ -321,19 +324,19 @@ export class Run<Request = unknown> {
   }
 
   /** Decides the start of a fork: the walk takes in the copied results, in one change. */
-  #decideFork(copied: readonly CopiedRow[]): Change {
+  #decideFork({ rows, copied }: ForkSource): Change {
     const changes = [this.#decideStart()];
     const copies: Copy[] = [];
-    for (const { row: original, key } of copied) {
+    for (const { row: original, key, copied: events } of rows) {
       const row = { ...original, id: this.#port.newRow(), key };
       changes.push(this.#decide(fromRow(row), row, this.execution.startAt));
-      copies.push({ row, original: original.id });
+      copies.push({ row, original: original.id, copied: events });
     }
     const events = changes.flatMap((change) => change.events);
     const starts = changes.flatMap((change) => change.starts);
     const parks = changes.flatMap((change) => change.parks);
     const { transitions, hasOwn, times } = changes.at(-1)!; // a fork may end at once: its last steps have no code
-    return { ...changes[0]!, events, transitions, hasOwn, times, starts, parks, seq: this.#seq, copies };
+    return { ...changes[0]!, events, transitions, hasOwn, times, starts, parks, seq: this.#seq, copies, copied };
   }
 
   /**

@@ -1,6 +1,6 @@
 import type { Caller } from "../../core/caller.ts";
 import type { JsonText } from "../../core/json.ts";
-import type { EventBody } from "../events.ts";
+import type { CopiedEvent, EventBody } from "../events.ts";
 import type { Due, ParkedBranch, StoredError, Transition } from "../execution.ts";
 import type { EntrySuffix } from "./journal-keys.ts";
 import type { Value } from "./value.ts";
@@ -49,6 +49,8 @@ export interface Wake {
 export interface Decision {
   /** The events to publish. Those of transitions follow from the transitions themselves. */
   readonly events: readonly EventBody[];
+  /** The events of steps that a fork has copied. They are stored, and never published. */
+  readonly copied?: readonly CopiedEvent[] | undefined;
   /** The attempts to start. */
   readonly starts: readonly AttemptPlan[];
   /** The attempts whose results are no longer needed. */

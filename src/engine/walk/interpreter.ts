@@ -10,7 +10,7 @@ import type {
   WorkflowDefinition,
 } from "../definition.ts";
 import { findCode, type CodeTable } from "../code-table.ts";
-import type { EventBody } from "../events.ts";
+import type { CopiedEvent, EventBody } from "../events.ts";
 import type { Due, Execution, ParkedBranch, Position, Transition } from "../execution.ts";
 import { Fibers } from "./fibers.ts";
 import { prefixOf, toEntryKey, toIdempotencyKey, toStableKey, toWakeKey } from "./journal-keys.ts";
@@ -38,7 +38,8 @@ export class Interpreter {
   readonly #input: Value;
   readonly #fibers = new Fibers();
   #events: EventBody[] = [];
-  /** Steps before this one were copied from the original of a fork, without their events. */
+  #copied: CopiedEvent[] | undefined;
+  /** Steps before this one were copied from the original of a fork. */
   readonly #firstIndex: number;
   /** The start of a fork. The results that it copies are older. */
   readonly #forkedAt: number;
@@ -76,10 +77,12 @@ export class Interpreter {
     const isWhole = !input || !("wake" in input) || !input.wake.isJoined || this.#isCopied;
     if (!this.#pausedBy && isWhole) this.#fibers.advance();
     const events = this.#events;
+    const copied = this.#copied;
     this.#events = [];
+    this.#copied = undefined;
     const transition = this.#pausedBy || !isWhole ? undefined : this.#toTransition();
     const { starts, aborts, parks } = this.#fibers.takePlans();
-    return { events, starts, aborts, parks, transition };
+    return { events, copied, starts, aborts, parks, transition };
   }
 
   /** The transition of the last decision has been made. */
@@ -236,12 +239,14 @@ export class Interpreter {
     const stepIndex = this.#topIndex;
     const { type: stepType } = step;
     const isCopied = this.#isCopied;
-    if (!isCopied) this.#events.push({ type: "step-start", from, stepIndex, stepType, attempt: 1 });
+    if (isCopied) (this.#copied ??= []).push([from]);
+    else this.#events.push({ type: "step-start", from, stepIndex, stepType, attempt: 1 });
     const outcome = yield* step.run(runner, data, resumed);
     const { value, attempt = 1, skipped } = outcome;
     this.#outputs.set(from, { value, topIndex: stepIndex });
     const status = skipped ? "skipped" : "success";
-    if (!isCopied) this.#events.push({ type: "step-complete", from, stepIndex, stepType, attempt, status });
+    if (isCopied) (this.#copied ??= []).push([from, status]);
+    else this.#events.push({ type: "step-complete", from, stepIndex, stepType, attempt, status });
     return outcome;
   }
 

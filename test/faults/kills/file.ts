@@ -1,7 +1,8 @@
 import { DatabaseSync } from "node:sqlite";
 import { isDeepStrictEqual } from "node:util";
 import { toLetterId } from "./letters.ts";
-import type { WorkflowId } from "./oracle.ts";
+import type { CopiedEvent } from "../../../src/engine/events.ts";
+import { topSteps, type WorkflowId } from "./oracle.ts";
 import { late, type Data } from "./workload.ts";
 
 interface Row {
@@ -40,6 +41,7 @@ export function checkFile(path: string): number {
     if (open.length > 0) throw new Error(`executions that have not ended: ${JSON.stringify(open)}`);
     const strange = db.prepare(strangeChildren).all();
     if (strange.length > 0) throw new Error(`children that are not one for each call: ${JSON.stringify(strange)}`);
+    checkForks(db);
     // The types are those of the columns here, which the compiler cannot check.
     const rows = db.prepare(wakes).all() as unknown as Row[];
     for (const own of Map.groupBy(rows, ({ id }) => id).values()) checkExecution(own);
@@ -59,6 +61,24 @@ const wakes = `select executions.id, workflow, status, last, options, wake.key, 
     and entry.key in (replace(replace(wake.key, '~', ''), '#', '?#'), replace(wake.key, '~', '')) and entry.kind <> 'error'
     and entry.n < wake.n
   where workflow in ('tour', 'maze', 'post') order by executions.number, wake.key`;
+
+/** A fork begins with all events of the steps that it has copied. */
+function checkForks(db: DatabaseSync): void {
+  const forks = "select number, workflow, options, copied from executions where options -> '$.fork' is not null";
+  const rows = db.prepare("select copied from journal where number = ? and copied is not null order by n");
+  for (const { number, workflow, options, copied } of db.prepare(forks).all()) {
+    const { fork } = JSON.parse(String(options)) as { fork: { stepIndex: number } };
+    const texts = [copied, ...rows.all(number!).map((row) => row["copied"])];
+    const events = texts.flatMap((text) => JSON.parse(String(text)) as CopiedEvent[]);
+    const tops = topSteps(workflow as WorkflowId).slice(0, fork.stepIndex);
+    const toPaths = (found: CopiedEvent[]): string[] =>
+      found.map(([path]) => path).filter((path) => tops.includes(path));
+    const begun = toPaths(events.filter(([, status]) => !status));
+    const ended = toPaths(events.filter(([, status]) => status));
+    if (!isDeepStrictEqual([begun, ended], [tops, tops]))
+      throw new Error(`a fork of ${workflow} has other events than those of ${tops}: ${texts}`);
+  }
+}
 
 function checkExecution(rows: readonly Row[]): void {
   const [{ id, workflow, status, last, options }] = rows as [Row];

@@ -63,13 +63,13 @@ it("brings a file of format 4 to the current format, and everything in it contin
   const file = join(createFolder("migrations"), "data.db");
   createFormat4(file);
   expect(await inspect(file)).toMatchObject({
-    facts: [expect.any(String), "format 4, is migrated to 12 at the next start"],
+    facts: [expect.any(String), "format 4, is migrated to 13 at the next start"],
     executions: { running: 1, suspended: 1, completed: 1, error: 2 },
   });
   ran.length = 0;
   prompts.length = 0;
   const server = await startTestServer("in process", { config: toConfig(file) });
-  expect(formatOf(file)).toEqual({ user_version: 12 });
+  expect(formatOf(file)).toEqual({ user_version: 13 });
   await expectWhole(server);
   expect(ran).toEqual(["second"]);
   expect(prompts.join()).toContain("I remember 7.");
@@ -246,7 +246,7 @@ it("refuses a file that is older than format 4, and leaves it as it is", () => {
   database.exec("pragma user_version = 3");
   database.close();
   expect(() => new Store(file, "normal")).toThrow(
-    `${file} has format 3, but this version of agentserve reads format 12`,
+    `${file} has format 3, but this version of agentserve reads format 13`,
   );
   expect(formatOf(file)).toEqual({ user_version: 3 });
 });
@@ -265,5 +265,5 @@ it("loses nothing when the process is killed in the middle of a migration", asyn
   }
   const server = await startTestServer("in process", { config: toConfig(file) });
   await expectWhole(server);
-  expect(formatOf(file)).toEqual({ user_version: 12 });
+  expect(formatOf(file)).toEqual({ user_version: 13 });
 });

@@ -31,6 +31,7 @@ const migrations: Readonly<Record<number, readonly Migration[]>> = {
   10: [recordTable, ...messageColumns],
   11: [addConversationRows],
   12: [pendingCallTable, usageTable],
+  13: ["alter table executions add column copied text", "alter table journal add column copied text"],
 };
 
 /**

@@ -13,10 +13,10 @@ import { waitTables } from "./wait-table.ts";
 import { crashesBeside, crashesOfCulprit, maxCrashes } from "../../../engine/rules/crashes.ts";
 
 /** The format of the file. A change of the schema has a new number, and a migration that leads to it. */
-export const format = 12;
+export const format = 13;
 // The cost of a commit is the number of pages that it touches. So executions have numbers (ids may be random), the journal
 // grows only at its end, and definitions are stored once. In the journal, `events` are those of this row, and `seq` is the
-// number of the last event so far.
+// number of the last event so far. `copied` are the events of steps that a fork has copied.
 /**
  * Only of the statuses that are rare and stay: an execution that runs and completes never touches these indexes. Those that run
  * have their own index, and most of the rest are completed.
@@ -33,7 +33,7 @@ export const schema: string = `
     number integer primary key, id text not null unique, workflow text not null, started integer not null,
     definition integer not null, input text not null, user text, options text, status text not null, epoch integer not null,
     last text, ended integer, seq integer not null, events text not null,
-    crashes integer not null default 0, crash_row integer, isolated integer not null default 0, retried text
+    crashes integer not null default 0, crash_row integer, isolated integer not null default 0, retried text, copied text
   ) strict;
   create index executions_by_workflow on executions(workflow, started desc);
   create index executions_by_user on executions(workflow, user, started desc) where user is not null;
@@ -41,7 +41,7 @@ export const schema: string = `
   create index executions_running on executions(number) where status = 'running';
   create table journal(
     n integer primary key, number integer not null, key text not null, kind text not null, at integer not null,
-    body text, seq integer not null, events text
+    body text, seq integer not null, events text, copied text
   ) strict;
   create index journal_by_number on journal(number);
   create table process(id integer primary key check (id = 1), clean integer not null) strict;
@@ -79,8 +79,8 @@ export const statements = {
   define: "insert into definitions(steps) values(?)",
   removeDefinition: "delete from definitions where definition = ?",
   redefine: "update executions set definition = ? where number = ?",
-  insertExecution: `insert into executions(number, id, workflow, started, definition, input, user, options, status, epoch, seq, events)
-    values(?, ?, ?, ?, ?, ?, ?, ?, 'running', 0, ?, ?) on conflict(id) do nothing`,
+  insertExecution: `insert into executions(number, id, workflow, started, definition, input, user, options, status, epoch, seq, events, copied)
+    values(?, ?, ?, ?, ?, ?, ?, ?, 'running', 0, ?, ?, ?) on conflict(id) do nothing`,
   // An end is final: a change that was decided before it may expect the same epoch, and must not win.
   move: `update executions set status = ?, last = ?, ended = ?, epoch = epoch + 1, isolated = 0
     where number = ? and epoch = ? and ended is null`,
@@ -127,16 +127,16 @@ export const statements = {
   add: "insert into journal(n, number, key, kind, at, body, seq, events) values(?, ?, ?, ?, ?, ?, ?, ?)",
   // Commands are stored under the name that they had in the first release.
   journal: `select ${rowColumns} ${afterRow}`,
-  history: `select ${rowColumns}, events ${afterRow}`,
+  history: `select ${rowColumns}, events, copied ${afterRow}`,
   // As `toCopiedRow`.
-  copy: `insert into journal(n, number, key, kind, at, body, seq, events)
-    select ?, ?, ?, case kind when 'signal' then 'wake' else kind end, at, case kind when 'signal' then '{}' else body end, ?, null
+  copy: `insert into journal(n, number, key, kind, at, body, seq, copied)
+    select ?, ?, ?, case kind when 'signal' then 'wake' else kind end, at, case kind when 'signal' then '{}' else body end, ?, ?
     from journal where n = ?`,
   row: "select replace(kind, 'signal', 'command') as kind, body from journal where n = ? and number = ?",
   lastSeq: `select coalesce(
     (select seq from journal where number = ?1 order by n desc limit 1),
     (select seq from executions where number = ?1)) as seq`,
-  beginning: "select number, started as at, seq, events from executions where id = ?",
+  beginning: "select number, started as at, seq, events, copied from executions where id = ?",
   events: `select n as row, at, seq, events from journal
     where number = ? and n > ? and seq > ? and events is not null order by n limit ?`,
   // One that continues by itself at some time does not expire before.

@@ -3,7 +3,13 @@ import { setImmediate as nextTurn } from "node:timers/promises";
 import { attempt } from "../../../core/attempt.ts";
 import { notFound, ServeError } from "../../../core/error.ts";
 import type { JsonText } from "../../../core/json.ts";
-import { toEvent, toTransitionEvent, type EventBody, type StoredEvent } from "../../../engine/events.ts";
+import {
+  toEvent,
+  toTransitionEvent,
+  type CopiedEvent,
+  type EventBody,
+  type StoredEvent,
+} from "../../../engine/events.ts";
 import {
   isRetry,
   resolveTransition,
@@ -14,7 +20,7 @@ import {
 import type { HistoryRow } from "../../../engine/contract/history.ts";
 import { textOf, type JournalRow } from "../../../engine/runs/journal-row.ts";
 import { firstEvent, type EventCursor, type EventPage } from "../../../engine/runs/read-events.ts";
-import type { Change } from "../../../engine/runs/run.ts";
+import type { Change, Copy } from "../../../engine/runs/run.ts";
 import { isTurn } from "../../../engine/turn-execution.ts";
 import { toText, type ReadRow } from "../../../engine/walk/value.ts";
 import { fromEventText, toEventText } from "./event-text.ts";
@@ -170,9 +176,9 @@ export class Store {
     const { row, epoch, seq } = change;
     const transitions = change.transitions.map((one) => resolveTransition(one, (value) => toText(value, readRow)));
     const events = [...change.events, ...transitions.filter(({ to }) => to !== "running").map(toTransitionEvent)];
-    if (!row && !this.insertExecution(number, execution, events)) return undefined;
-    for (const { row: copy, original } of change.copies ?? [])
-      if (!this.#copy(number, copy, seq, original)) throw notFound(`Execution ${execution.fork?.from} not found`);
+    if (!row && !this.insertExecution(number, execution, events, change.copied)) return undefined;
+    for (const copy of change.copies ?? [])
+      if (!this.#copy(number, copy, seq)) throw notFound(`Execution ${execution.fork?.from} not found`);
     const states: StoredState[] = [];
     for (const last of transitions) {
       const before = states.at(-1) ?? { ...state, epoch };
@@ -218,11 +224,17 @@ export class Store {
   }
 
   /** Adds an execution; false when the id exists. */
-  insertExecution(number: number, execution: Execution, events: readonly EventBody[]): boolean {
+  insertExecution(
+    number: number,
+    execution: Execution,
+    events: readonly EventBody[],
+    copied?: readonly CopiedEvent[],
+  ): boolean {
     const { id, workflowId, startAt, input, steps, userId = null, ...rest } = execution;
     const options = JSON.stringify(rest);
     const values = [id, workflowId, startAt, this.#define(steps), input, userId, options === none ? null : options];
-    const { changes } = this.#statements.insertExecution.run(number, ...values, events.length, toEventText(events));
+    const texts = [toEventText(events), copied ? JSON.stringify(copied) : null];
+    const { changes } = this.#statements.insertExecution.run(number, ...values, events.length, ...texts);
     if (changes === 0) return false;
     const { parent } = execution;
     if (parent?.cancels && !this.children.add(number, parent.id))
@@ -264,8 +276,8 @@ export class Store {
   }
 
   /** Adds a row of a fork, copied from the row of the original; false when that was removed meanwhile. */
-  #copy(number: number, { id, key }: JournalRow, seq: number, original: number): boolean {
-    return this.#statements.copy.run(id, number, key, seq, original).changes === 1;
+  #copy(number: number, { row: { id, key }, original, copied }: Copy, seq: number): boolean {
+    return this.#statements.copy.run(id, number, key, seq, JSON.stringify(copied), original).changes === 1;
   }
 
   state(id: string): StoredState | undefined {
@@ -344,12 +356,15 @@ export class Store {
 
   /** The rows of a journal with their events, a page at a time; the first one is the start. */
   async *history(id: string): AsyncGenerator<HistoryRow[]> {
-    const start = this.#statements.beginning.get(id) as (EventsRow & { number: number }) | undefined;
+    const start = this.#statements.beginning.get(id) as (EventsRow & CopiedColumn & { number: number }) | undefined;
     if (!start) return;
-    yield [{ row: undefined, at: start.at, events: fromEventText(start.events) }];
+    yield [{ row: undefined, at: start.at, events: fromEventText(start.events), copied: toCopied(start) }];
     for await (const page of this.#pages<StoredHistoryRow>(this.#statements.history, start.number))
       // A copy of each row without its events would take a tenth of the time of a request for steps.
-      yield page.map((row) => ({ row, at: row.at, events: row.events === null ? [] : fromEventText(row.events) }));
+      yield page.map((row) => {
+        const events = row.events === null ? [] : fromEventText(row.events);
+        return { row, at: row.at, events, copied: toCopied(row) };
+      });
   }
 
   async *#pages<Row extends JournalRow>(statement: StatementSync, number: number): AsyncGenerator<Row[]> {
@@ -503,9 +518,15 @@ function toState(row: StateRow): StoredState {
 /** The options of an execution without conversation and context. */
 const none = '{"context":{}}';
 
-interface StoredHistoryRow extends JournalRow {
+interface CopiedColumn {
+  copied: string | null;
+}
+interface StoredHistoryRow extends JournalRow, CopiedColumn {
   events: string | null;
 }
+const toCopied = ({ copied }: CopiedColumn): CopiedEvent[] | undefined =>
+  copied === null ? undefined : JSON.parse(copied);
+
 interface EventsRow {
   at: number;
   seq: number;

@@ -9,9 +9,9 @@ type ReadText = (row: number) => Promise<JsonText | undefined>;
 
 /** The start of a fork as its first drive needs it. `readText` reads a row of the original. */
 export async function toCopies(execution: Execution, source: ForkSource, readText: ReadText): Promise<Copies> {
-  const { from, rows, events } = source;
+  const { from, rows, events, copied } = source;
   const next = await toNext(execution, source, readText);
-  return { from, rows: rows.map(({ row, key }) => [row.id, key]), events, next };
+  return { from, rows: rows.map((one) => [one.row.id, one.key, one.copied]), events, copied, next };
 }
 
 /** The transition of a fork that ends at once, with the texts of its values. */

@@ -1,5 +1,5 @@
 import type { ObjectContext, ObjectSharedContext, RestatePromise } from "@restatedev/restate-sdk";
-import { toEvent, type EventBody, type StoredEvent } from "../../../engine/events.ts";
+import { toEvent, type CopiedEvent, type EventBody, type StoredEvent } from "../../../engine/events.ts";
 import type { ExecutionStatus, Position } from "../../../engine/execution.ts";
 import type { JournalRow } from "../../../engine/runs/journal-row.ts";
 import { maxInlineBytes } from "../../../engine/walk/value.ts";
@@ -14,6 +14,8 @@ export interface StoredRow {
   /** The number of the last event so far. */
   readonly seq: number;
   readonly events: readonly EventBody[];
+  /** The events of steps that a fork has copied. */
+  readonly copied?: readonly CopiedEvent[] | undefined;
   /** Status and epoch after this row. */
   readonly status: ExecutionStatus;
   readonly epoch: number;
@@ -81,7 +83,8 @@ export async function readPage(sdk: RestateSdk, context: ObjectSharedContext, fr
   for (let size = 2, next = from, chars = 0; next < end && chars < pageChars; next += size, size *= 2) {
     const batch = await readAll(sdk, context, keys.slice(next, Math.min(end, next + size)));
     rows.push(...batch);
-    chars += batch.reduce((sum, { row, events }) => sum + (row?.body?.length ?? 0) + JSON.stringify(events).length, 0);
+    for (const { row, events, copied } of batch)
+      chars += (row?.body?.length ?? 0) + JSON.stringify([events, copied]).length;
   }
   const lastKey = keys.at(-1);
   const isRead = lastKey !== undefined && rows.at(-1)?.number === keys.length - 1;

@@ -1,6 +1,6 @@
 import type { Caller } from "../../../core/caller.ts";
 import type { Take } from "../../../engine/runs/find-takes.ts";
-import type { EventBody } from "../../../engine/events.ts";
+import type { CopiedEvent, EventBody } from "../../../engine/events.ts";
 import type { Execution, ExecutionState, ExecutionStatus, Transition } from "../../../engine/execution.ts";
 import type { GroupLimits } from "../groups/service.ts";
 
@@ -75,10 +75,12 @@ export interface Command {
 export interface Copies {
   /** The id of the original. */
   readonly from: string;
-  /** The number of each row in the original, and its key in the fork, in order. */
-  readonly rows: readonly (readonly [number: number, key: string])[];
-  /** The events of the start. The copied steps have none. */
+  /** The number of each row in the original, its key in the fork, and its events of copied steps, in order. */
+  readonly rows: readonly (readonly [number: number, key: string, copied?: readonly CopiedEvent[]])[];
+  /** The events of the start, and those of the copied steps that have begun with it. */
   readonly events: readonly EventBody[];
+  /** Undefined in a call of a former version, as those of the rows. */
+  readonly copied?: readonly CopiedEvent[] | undefined;
   /** The transition of a fork that ends at once: its last steps have no code. */
   readonly next?: Transition | undefined;
 }
