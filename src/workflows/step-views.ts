@@ -1,6 +1,7 @@
 import { setImmediate as nextTurn } from "node:timers/promises";
 import { toIso } from "../core/iso-time.ts";
 import { fromJsonText, type JsonText } from "../core/json.ts";
+import type { CreateWalk } from "../engine/attempts/walk.ts";
 import type { Engine } from "../engine/contract/engine.ts";
 import type { Execution, ExecutionState, StepPlace } from "../engine/execution.ts";
 import { maxListedBytes, maxPageBytes, toTruncated } from "../engine/listed-value.ts";
@@ -9,6 +10,7 @@ import { readSteps } from "../engine/steps/read-steps.ts";
 import type { HistoryOptions, StepRecord } from "../engine/steps/step-history.ts";
 import type { IterationCount, StepStatus } from "../engine/steps/step-record.ts";
 import { inputRow, sizeOf, toText, type ReadRow, type Value } from "../engine/walk/value.ts";
+import { readHistory } from "./former-forks.ts";
 import { mostKeptSteps, type KeptSteps } from "./kept-steps.ts";
 import { toError, type ShowErrors } from "./results.ts";
 import { toDescribed } from "./steps/former-steps.ts";
@@ -76,6 +78,8 @@ interface StepViewOptions {
   readonly showValues: boolean;
   /** The steps of the registered workflow: a step that is redacted by now is redacted in older executions as well. */
   readonly steps?: readonly StepPlace[] | undefined;
+  /** Walks on the registered workflow. */
+  readonly createWalk?: CreateWalk | undefined;
   /** The delay before an attempt, by the code of the registered workflow. */
   readonly delayOf?: HistoryOptions["delayOf"];
   /** Returns the code at which an attempt has failed, by the journal key of the attempt. @default no code is shown */
@@ -108,14 +112,16 @@ async function readRecords(
   state: ExecutionState,
   marked: Execution,
   filter: StepFilter & { readonly after: number },
-  { engine, kept, steps, delayOf }: StepViewOptions,
+  { engine, kept, steps, createWalk, delayOf }: StepViewOptions,
 ): Promise<readonly StepRecord[]> {
   const { status, path, under, after, limit } = filter;
   const key = kept?.toKey(state, [status, path, under]);
   const known = key === undefined ? undefined : kept?.find(key, steps, after, limit);
   if (known) return known;
   const most = key === undefined ? limit : mostKeptSteps;
-  const found = await readSteps(engine, toDescribed(marked), { ...filter, limit: most, isFolded: true, delayOf });
+  const execution = toDescribed(marked);
+  const journal = { history: () => readHistory(engine, execution, createWalk) };
+  const found = await readSteps(journal, execution, { ...filter, limit: most, isFolded: true, delayOf });
   if (key === undefined) return found;
   const records = found.slice(0, most); // further ones may have gaps
   kept?.add(key, { records, after, isLast: records.length === found.length, steps });

@@ -120,6 +120,20 @@ export const engine: readonly Mutation[] = [
     replace: 'if (isCopied) this.#events.push({ type: "step-start", from });',
     suite: "test/workflows/fork.test.ts",
   },
+  {
+    breaks: "The step that a fork begins with is shown before the steps that it has copied",
+    file: "src/engine/steps/step-history.ts",
+    find: "if (events.length > 0) this.#held.push({ events, at: row ? at : startAt });",
+    replace: "this.#publish(events, at);",
+    suite: "test/workflows/steps/steps.test.ts",
+  },
+  {
+    breaks: "A step that went back in a fork of a former version is taken for a copied one",
+    file: "src/workflows/former-forks.ts",
+    find: `all.filter(({ key }) => !key.includes("@"))`,
+    replace: "all",
+    suite: "test/workflows/steps/former-forks.test.ts",
+  },
 
   // Runs, slots and groups.
   {

@@ -1,10 +1,9 @@
-import type { EventBody } from "../events.ts";
+import type { CopiedEvent, EventBody } from "../events.ts";
 import type { DescribedStep, Execution, StoredError, Transition } from "../execution.ts";
 import type { HistoryRow } from "../contract/history.ts";
 import { fromRow, type JournalRow } from "../runs/journal-row.ts";
 import { fromEntryKey, fromWakeKey, stableKeyOf } from "../walk/journal-keys.ts";
 import { inputRow, maxInlineBytes, toValue, type Value } from "../walk/value.ts";
-import { copySteps } from "./copied-steps.ts";
 import { judge, type Verdict } from "./judge-steps.ts";
 import { toSuspendedStep, toWaitingStep } from "./parked-step.ts";
 import type { DelayOf, StepSelection } from "./select-steps.ts";
@@ -31,15 +30,15 @@ export interface HistoryOptions extends StepSelection {
  * S2. A step begins with its `step-start` and completes with its `step-complete`. Everything else is derived from rows.
  * S3. A step that ran again, because the execution went back, has the record of its last run. A loop that ran again has only
  *     the iterations of its last run.
- * S4. Steps that a fork has copied have no events: `copySteps` derives them from the rows.
+ * S4. Steps that a fork has copied have events of their own (`CopiedEvent`), with the times of the original.
  * S5. An iteration that has ended leaves its output, and the records that are asked for (`StepRuns`).
  */
 export class StepHistory {
   readonly #execution: Execution;
   readonly #tree: StepTree;
   readonly #runs: StepRuns;
-  /** The rows of a fork up to the end of the copied ones. Their events follow after all of them. */
-  #copied: HistoryRow[] | undefined;
+  /** The own events of a fork on its start and its copied rows. They come after those of the copied steps. */
+  readonly #held: Pick<HistoryRow, "events" | "at">[] = [];
   #suspendedBy: "command" | "decision" | undefined;
   /** Failures that were recorded while the execution was suspended by request, and count since the last row. */
   #released: StepRun[] = [];
@@ -49,20 +48,27 @@ export class StepHistory {
     this.#execution = execution;
     this.#tree = new StepTree(execution.steps);
     this.#runs = new StepRuns(this.#tree, options, { value: toValue(execution.input, inputRow) });
-    if (execution.fork && execution.fork.stepIndex > 0) this.#copied = [];
   }
 
   /** Takes the next row of the journal. */
   add(next: HistoryRow): void {
-    if (!this.#copied) return this.#take(next);
-    if (!next.row || this.#isCopied(next.row)) return void this.#copied.push(next);
-    this.#endCopies();
-    this.#take(next);
+    const { row, at, events, copied } = next;
+    if (!copied) {
+      this.#publishHeld();
+      return this.#take(next);
+    }
+    const { fork, startAt } = this.#execution;
+    if (events.length > 0) this.#held.push({ events, at: row ? at : startAt });
+    this.#take({ row, at: row?.at ?? fork?.startAt ?? at, events: copied.map(toEventBody) });
+  }
+
+  #publishHeld(): void {
+    for (const { events, at } of this.#held.splice(0)) this.#publish(events, at);
   }
 
   /** The steps that have begun and are asked for, in the order of begin. */
   records(): StepRecord[] {
-    this.#endCopies();
+    this.#publishHeld();
     return this.#runs.records(this.#judgeAll(this.#endedAt));
   }
 
@@ -70,28 +76,6 @@ export class StepHistory {
     const verdicts = new Map<StepRun, Verdict>();
     for (const run of this.#runs.all()) if (!run.outer) judge(run, verdicts, cutAt, this.#suspendedBy !== undefined);
     return verdicts;
-  }
-
-  #isCopied({ key }: JournalRow): boolean {
-    const { path = "", generation } = fromEntryKey(key) ?? fromWakeKey(key) ?? {};
-    const { node } = this.#tree.parse(path.replace(/\/$/, "")) ?? {};
-    return node !== undefined && generation === 0 && node.topIndex < this.#execution.fork!.stepIndex;
-  }
-
-  #endCopies(): void {
-    const rows = this.#copied;
-    if (!rows) return;
-    this.#copied = undefined;
-    copySteps(
-      this.#tree.top.slice(0, this.#execution.fork!.stepIndex),
-      rows.flatMap(({ row }) => row ?? []),
-      {
-        begin: (path, at) => this.#runs.begin(path, at),
-        result: (row) => this.#addResult(row),
-        complete: (path, at, status) => this.#runs.complete(path, status, at),
-      },
-    );
-    for (const { events, at } of rows) this.#publish(events, at);
   }
 
   #take({ row, at, events }: HistoryRow): void {
@@ -242,6 +226,9 @@ export class StepHistory {
     }
   }
 }
+
+const toEventBody = ([from, status]: CopiedEvent): EventBody =>
+  status ? { type: "step-complete", from, status } : { type: "step-start", from };
 
 function toResult({ id, kind, body, bytes = 0 }: JournalRow): Value {
   if (kind === "loop") return undefined; // `beginLoop` reads it

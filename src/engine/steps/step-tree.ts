@@ -35,8 +35,6 @@ export interface StepPath {
 
 /** The steps of a definition. */
 export class StepTree {
-  /** The top-level steps. */
-  readonly top: readonly StepNode[];
   readonly #nodes: ReadonlyMap<string, StepNode>;
   readonly #hasLoops: boolean;
   /** The last paths that were read: those of one row are read several times. */
@@ -44,7 +42,6 @@ export class StepTree {
 
   constructor(steps: readonly DescribedStep[]) {
     this.#nodes = toNodes(steps);
-    this.top = [...this.#nodes.values()].filter(({ parent }) => !parent);
     this.#hasLoops = steps.some(([, , , , { shape }]) => shape === "loop");
   }
 

@@ -44,10 +44,10 @@ export function stepRoutes({ engine, showErrors, findFrame }: WorkflowRoutesOpti
         const { status, path, under, limit = 200, cursor } = query;
         const filter = { status, path, under, limit, after: cursor === undefined ? undefined : fromStepCursor(cursor) };
         const showValues = await mayInspect(head, found, showErrors);
-        const { steps, definition } = snapshot.workflows.get(params.id) ?? {};
+        const { steps, definition, createWalk } = snapshot.workflows.get(params.id) ?? {};
         const delayOf = definition && toDelays(definition, params.executionId);
         const frameOf = findFrame && ((key: string) => findFrame(params.executionId, key));
-        const options = { engine, kept, showErrors, showValues, steps, delayOf, frameOf };
+        const options = { engine, kept, showErrors, showValues, steps, createWalk, delayOf, frameOf };
         const { items, last } = await listSteps(found, filter, options);
         const nextCursor = last === undefined ? null : toStepCursor(last);
         return new Reply({ items, nextCursor }, { headers: idHeader(params.executionId) });

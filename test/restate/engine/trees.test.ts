@@ -60,7 +60,7 @@ async function readJournal(name: string, id: string): Promise<Journal> {
 /** The journal as the checks of the embedded engine want it. */
 function toStored({ state, rows }: Journal): Stored {
   const { execution, status, epoch, last } = state;
-  const [start, ...rest] = rows.map(({ row, at, seq, events, moved = false, number }): Row => {
+  const [start, ...rest] = rows.map(({ row, at, seq, events, copied, moved = false, number }): Row => {
     const { key = "", kind = "", body = null } = row ?? {};
     const text = events.length > 0 ? toEventText(events) : null;
     return {
@@ -72,6 +72,7 @@ function toStored({ state, rows }: Journal): Stored {
       body,
       seq,
       events: text,
+      copied: copied ? JSON.stringify(copied) : null,
       moved,
     };
   });
@@ -82,7 +83,7 @@ function toStored({ state, rows }: Journal): Stored {
   const { seq } = all.at(-1)!;
   const events = JSON.stringify(all.flatMap((row) => JSON.parse(row.events ?? "[]") as unknown[]));
   const later = rest.map((row, index) => (index < copied ? { ...row, seq, events: null } : row));
-  const beginning = { at: start!.at, seq, events };
+  const beginning = { at: start!.at, seq, events, copied: start!.copied };
   return withEvents({ execution, status, epoch, last: JSON.stringify(last), ended, beginning, rows: later });
 }
 

@@ -14,7 +14,7 @@ import { toText } from "../../../../src/engine/walk/value.ts";
 import { fromEntryKey } from "../../../../src/engine/walk/journal-keys.ts";
 import type { Tree } from "../make.ts";
 import { Model } from "./model/model.ts";
-import { isInFlight, type Run } from "./model/run.ts";
+import { isInFlight } from "./model/run.ts";
 import { countOf, nextAttemptOf, statusesOf } from "./model/statuses.ts";
 import { copiesOf, type Row, type Stored } from "./stored.ts";
 import { toDescribed } from "../../../../src/workflows/steps/former-steps.ts";
@@ -122,10 +122,7 @@ function checkWaiting(walk: Interpreter, model: Model): void {
 /** Each step, item and iteration that the model knows, with its status; of loops the counts; the ends of delays. */
 function checkModel(records: ReadonlyMap<string, StepRecord>, model: Model): void {
   const statuses = statusesOf(model);
-  const isSure = (path: string): boolean => {
-    const run = model.runs.get(path);
-    return run?.isUnsure !== true && !(run?.end === "aborted" && isMapping(run)) && !isMaybeMapped(path, model);
-  };
+  const isSure = (path: string): boolean => model.runs.get(path)?.isUnsure !== true;
   const found = [...records].map(([path, { status }]) => `${path} ${status}`);
   const sure = (lines: string[]): string[] => lines.filter((line) => isSure(line.split(" ")[0]!)).toSorted();
   expect(sure(found), "steps and their statuses").toEqual(
@@ -144,19 +141,6 @@ function checkModel(records: ReadonlyMap<string, StepRecord>, model: Model): voi
     expect(nextAttemptAt, `the delay of ${path}`).toBeGreaterThanOrEqual(delay[0]);
     expect(nextAttemptAt, `the delay of ${path}`).toBeLessThanOrEqual(delay[1]);
   }
-}
-
-/** Whether it or a step inside it waits for a map. Rows that a fork has copied do not tell it: it may be shown as whole. */
-const isMapping = ({ entries, inner }: Run): boolean =>
-  entries.some(({ suffix, state }) => /[<>]/.test(suffix) && state === "in flight") || inner.some(isMapping);
-
-/** In an item whose map has no result. The rows that a fork has copied do not tell whether its loop has a map. */
-function isMaybeMapped(path: string, model: Model): boolean {
-  const items = [...path.matchAll(/\/\d+(?=\/)/g)].map(({ 0: { length }, index }) => path.slice(0, index + length));
-  return items.some((item) => {
-    const { end, entries = [] } = model.runs.get(item) ?? {};
-    return end === "aborted" && entries.some(({ suffix, state }) => suffix === "<" && state === "in flight");
-  });
 }
 
 /** The loops around a step, from outside to inside. */
@@ -225,8 +209,9 @@ function toJournalRow({ n, key, kind, at, body }: Row): JournalRow {
   return { id: n, key, kind: kind === "signal" ? "command" : (kind as JournalRow["kind"]), at, body };
 }
 
-const toHistory = (row: JournalRow | undefined, { at, events }: Pick<Row, "at" | "events">): HistoryRow => ({
+const toHistory = (row: JournalRow | undefined, { at, events, copied }: Stored["beginning"]): HistoryRow => ({
   row,
   at,
   events: events === null ? [] : fromEventText(events),
+  copied: copied === null ? undefined : JSON.parse(copied),
 });

@@ -13,6 +13,8 @@ export interface Row {
   body: string | null;
   seq: number;
   events: string | null;
+  /** The events of steps that a fork has copied. */
+  copied: string | null;
   /** Whether the transition that follows from it was made. It always is where one process decides. */
   moved?: boolean;
 }
@@ -23,7 +25,7 @@ export interface Stored {
   last: string | null;
   ended: number | null;
   /** What the beginning has in place of a row. */
-  beginning: Pick<Row, "at" | "seq" | "events">;
+  beginning: Pick<Row, "at" | "seq" | "events" | "copied">;
   rows: Row[];
   events: StoredEvent[];
 }
@@ -38,13 +40,15 @@ export function readFile(path: string): Map<string, Stored> {
   const strays = journal.filter((row) => !found.some(({ number }) => row.number === number));
   expect(strays, "rows of nobody").toEqual([]);
   return new Map(
-    found.map(({ number, id, workflow, started, steps, input, options, status, epoch, last, ended, seq, events }) => {
-      const place = { id, workflowId: workflow, startAt: started, steps: JSON.parse(steps), input };
-      const execution: Execution = { ...place, ...(options ? JSON.parse(options) : { context: {} }) };
-      const beginning = { at: started, seq, events };
-      const rows = journal.filter((row) => row.number === number);
-      return [id, withEvents({ execution, status, epoch, last, ended, beginning, rows })];
-    }),
+    found.map(
+      ({ number, id, workflow, started, steps, input, options, status, epoch, last, ended, seq, events, copied }) => {
+        const place = { id, workflowId: workflow, startAt: started, steps: JSON.parse(steps), input };
+        const execution: Execution = { ...place, ...(options ? JSON.parse(options) : { context: {} }) };
+        const beginning = { at: started, seq, events, copied };
+        const rows = journal.filter((row) => row.number === number);
+        return [id, withEvents({ execution, status, epoch, last, ended, beginning, rows })];
+      },
+    ),
   );
 }
 

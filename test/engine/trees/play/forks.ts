@@ -1,10 +1,13 @@
+import { Readable } from "node:stream";
 import { expect } from "vitest";
 import { unchecked } from "../../../../src/core/caller.ts";
 import type { ExecutionState } from "../../../../src/engine/execution.ts";
 import type { HistoryRow } from "../../../../src/engine/contract/history.ts";
 import { fork } from "../../../../src/workflows/repair.ts";
+import type { DescribedExecution, StepRecord } from "../../../../src/engine/steps/step-history.ts";
 import { readSteps } from "../../../../src/engine/steps/read-steps.ts";
 import { inputRow, toText, type Value } from "../../../../src/engine/walk/value.ts";
+import { readHistory } from "../../../../src/workflows/former-forks.ts";
 import type { Luck } from "../luck.ts";
 import type { Tally } from "./tally.ts";
 import { isWaiting } from "./waits.ts";
@@ -43,7 +46,10 @@ export async function makeFork(
   expect(made.fork).toMatchObject({ from: id, ...(fromStep && { stepIndex: top.indexOf(fromStep) }) });
   const copied = top.slice(0, made.fork!.stepIndex);
   // Where callers hear late, the rows are copied after the answer.
-  if (!world.hearsLate) expect(await outputsOf(executionId), "what a fork has copied").toEqual(await outputsOf(id));
+  if (!world.hearsLate) {
+    expect(await outputsOf(executionId), "what a fork has copied").toEqual(await outputsOf(id));
+    await checkFormer(toDescribed((await engine.state(executionId))!.execution));
+  }
   return {
     executionId,
     async checkOriginal() {
@@ -79,6 +85,19 @@ export async function makeFork(
         texts.set(missing, await engine.rowText(of, missing));
       }
     }
+  }
+
+  /** The same steps are shown if a former version has stored the fork. */
+  async function checkFormer(execution: DescribedExecution): Promise<void> {
+    const pages: HistoryRow[][] = [];
+    for await (const page of engine.history(executionId)) pages.push([...page]);
+    expect(pages[0]![0]!.copied, "the events with which copied steps begin").toBeDefined();
+    const former = pages.map((page) => page.map(({ row, at, events }) => ({ row, at, events })));
+    const readAll = (all: HistoryRow[][]): Promise<readonly StepRecord[]> => {
+      const stored = { history: () => Readable.from(all) as AsyncIterable<HistoryRow[]> };
+      return readSteps({ history: () => readHistory(stored, execution, runnable.createWalk) }, execution, {});
+    };
+    expect(await readAll(former), "a fork of a former version").toEqual(await readAll(pages));
   }
 
   async function read() {
