@@ -52,8 +52,8 @@ export async function planFork(
   try {
     const start = walk.next();
     const events = [...start.events];
+    let { transition } = start;
     let unused: string | undefined;
-    let transition: ForkSource["transition"];
     const used: PlannedRow[] = [];
     for (const [index, { row, key }] of rows.entries()) {
       if (index % turnRows === turnRows - 1) await nextTurn();

@@ -62,6 +62,16 @@ it("copies waits that ended together, and begins the step after them", async () 
   const made = await plan(workflow, [wait("a?#1"), wait("b?#1"), wait("c?#1"), ...ends]);
   expect(keysOf(made)).toEqual(["a?#1", "b?#1", "c?#1", "~b#1", "~a#1", "~c#1"]);
   expect(made).toMatchObject({ from: "original", events: begun, transition: undefined });
+  expect(made.copied).toEqual([["all"], ["a"], ["b"], ["c"]]);
+  const ended = [
+    [["b", "success"]],
+    [["a", "success"]],
+    [
+      ["c", "success"],
+      ["all", "success"],
+    ],
+  ];
+  expect(made.rows.map(({ copied }) => copied)).toEqual([[], [], [], ...ended]);
 });
 
 it("does not wait for the others of waits that ended together when the first of them has won the race", async () => {
@@ -104,6 +114,15 @@ it("has the winner that the original has, whatever is around the waits that ende
   const fork = copied.map(({ row, key }) => ({ ...row, key }));
   expect(outputOf(workflow, rows, "race")).toEqual('["in"]');
   expect(outputOf(workflow, fork.map(unjoined), "race")).toEqual('["in"]');
+});
+
+it("ends at once when no step before or after the beginning of the fork leaves a row", async () => {
+  const workflow = defineWorkflow({ id: "w" }).andAll({ id: "one", steps: [] }).andAll({ id: "two", steps: [] });
+  expect(await plan(workflow, [])).toMatchObject({
+    rows: [],
+    copied: [["one"], ["one", "success"]],
+    transition: { to: "completed", result: "[]" },
+  });
 });
 
 const unjoined = (row: Row): Row => (row.kind === "wake" ? { ...row, body: "{}" } : row);

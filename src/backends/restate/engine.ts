@@ -237,7 +237,7 @@ export class RestateEngine implements Engine {
 
   async fork(execution: Execution, program: Program, source: ForkSource): Promise<{ created: boolean }> {
     const readText = (row: number): Promise<JsonText | undefined> => this.rowText(source.from, row);
-    const copies = source.rows.length > 0 ? await toCopies(execution, source, readText) : undefined;
+    const copies = source.copied.length > 0 ? await toCopies(execution, source, readText) : undefined;
     const created = await this.#reserve(execution.id, program, () => this.#begin(execution, program, { copies }));
     if (created) this.#started(execution);
     return { created };

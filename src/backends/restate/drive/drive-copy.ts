@@ -1,5 +1,7 @@
 import type { ObjectContext } from "@restatedev/restate-sdk";
+import type { EventBody } from "../../../engine/events.ts";
 import { toCopiedRow } from "../../../engine/fork.ts";
+import type { JournalRow } from "../../../engine/runs/journal-row.ts";
 import type { Copies, DriveInput } from "../register/register-state.ts";
 import type { DriveParts } from "./drive-host.ts";
 import { RegisterLink } from "./drive-link.ts";
@@ -20,22 +22,26 @@ export async function runCopy(
   const rows = new DriveRows(context, host, input);
   const target = { service: names.drive, key: from, method: "rows" };
   let page: readonly StoredRow[] = [];
-  rows.store({ ...rows.toNext(undefined, events, []), copied: begun }, []);
+  if (await store(undefined, events, begun)) return;
   for (const [number, key, copied] of sources) {
     const find = (): StoredRow | undefined => page.find((one) => one.number === number);
     // In Restate's journal: the original may be removed before this drive is repeated.
     if (!find()) ({ rows: page } = await calls.call<RowPage>(context, target, number));
     const original = find()?.row;
     if (!original) return link.handOver({ cause: "original" });
-    const row = { ...toCopiedRow(original), id: rows.count, key };
-    const stored = { ...rows.toNext(row, [], []), copied };
-    if (!next || stored.number < sources.length) {
-      rows.store(stored, []);
-      continue;
-    }
-    const end = { ...rows.toNext(row, [], [next]), at: next.at, copied, moved: true };
-    const made = { stored: end, transitions: [next] };
-    if (await rows.settle(link, next, { made, notMade: { stored, transitions: [] } })) return;
+    if (await store({ ...toCopiedRow(original), id: rows.count, key }, [], copied)) return;
   }
   link.handOver();
+
+  /** Stores the next row; the last one with the end of a fork that ends at once. Returns whether it has ended. */
+  async function store(row: JournalRow | undefined, own: readonly EventBody[], copied: StoredRow["copied"]) {
+    const stored = { ...rows.toNext(row, own, []), copied };
+    if (!next || stored.number < sources.length) {
+      rows.store(stored, []);
+      return false;
+    }
+    const end = { ...rows.toNext(row, own, [next]), at: next.at, copied, moved: true };
+    const made = { stored: end, transitions: [next] };
+    return rows.settle(link, next, { made, notMade: { stored, transitions: [] } });
+  }
 }
