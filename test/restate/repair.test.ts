@@ -97,6 +97,8 @@ it("forks an execution on another replica, and does not change it", { timeout },
   const tag = newTag();
   const id = await fail(all[0], tag);
   const before = await all[0].readAll("mended", id);
+  const [copied] = await all[0].steps("mended", id);
+  expect(copied).toMatchObject({ path: "s1", status: "success" });
   replicas.openGate(tag);
   const forks = await replicas.onAll((replica) => fork(replica, "mended", id));
   for (const { status, body, id: forkId } of forks) {
@@ -108,6 +110,9 @@ it("forks an execution on another replica, and does not change it", { timeout },
     expect(views[0]).toMatchObject({ state: { status: "completed", forkedFrom: id } });
     checkEvents(views[0]!.events, "completed");
     expect(typesOf(views[0]!.events, /^step-start$/)).toHaveLength(3);
+    const [own, ...shown] = await replicas.onAll((replica) => replica.steps("mended", forkId));
+    expect(own).toMatchObject([copied, { path: "s2" }, { path: "s3" }, { path: "s4" }]);
+    expect(shown).toEqual([own, own]);
   }
   const name = randomUUID();
   const same = await replicas.onAll((replica) => fork(replica, "mended", id, { options: { executionId: name } }));
@@ -155,6 +160,8 @@ it(`each of ${repairs} retries and forks ends once when a replica is killed in t
     const steps = killed.ran(tags[index]).filter((one) => one.id === id);
     expect(steps.filter(({ step }) => step === "s1")).toHaveLength(isFork(index) ? 0 : 1);
     expect(new Set(steps.map(({ step }) => step)).size).toBe(isFork(index) ? 3 : 4);
+    const shown = await reader.steps("mended", id);
+    expect(shown).toMatchObject(["s1", "s2", "s3", "s4"].map((path) => ({ path, status: "success" })));
   }
   expect(new Set(ids).size).toBe(repairs);
   expect(await reader.list("mended")).toHaveLength(repairs + tags.filter((_, index) => isFork(index)).length);

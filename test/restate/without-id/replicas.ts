@@ -33,6 +33,12 @@ export class Replica extends ReplicaProcess {
     return events;
   }
 
+  /** The steps that have begun, with their statuses and times. */
+  async steps(workflow: string, id: string): Promise<object[]> {
+    const { items } = toBody(await this.request(`${pathOf(workflow, id)}/steps`)).data;
+    return items.map(({ path, status, startAt, endAt }: any) => ({ path, status, startAt, endAt }));
+  }
+
   /** Everything that this replica tells about an execution that does not run. */
   async readAll(workflow: string, id: string) {
     const [state, events, list] = await Promise.all([
