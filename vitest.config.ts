@@ -13,7 +13,7 @@ const hosts = "test/hosts/**";
  */
 const isolated = [
   "test/agents/provider/*.test.ts",
-  "test/engine/{sequence,walk/memory}.test.ts",
+  "test/engine/{sequence,slots-memory,walk/memory}.test.ts",
   "test/observability/{broken-sdk,otlp,otlp-export,spans}.test.ts",
   "test/workflows/space.test.ts",
 ];

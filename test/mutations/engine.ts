@@ -8,6 +8,13 @@ const embedded = "src/backends/embedded";
 export const engine: readonly Mutation[] = [
   // The walk.
   {
+    breaks: "Executions that have ended stay in memory until a full garbage collection",
+    file: "src/engine/runs/slots.ts",
+    find: "readonly #running = new WeakMap<Admissible, number>();",
+    replace: "readonly #running = new Map<Admissible, number>();",
+    suite: "test/engine/slots-memory.test.ts",
+  },
+  {
     breaks: "A resume does not restore the retry budget of the step that was suspended",
     file: `${walk}/interpreter.ts`,
     find: `        resumed = (yield { type: "park", branch }) as ResumeInput;`,

@@ -78,7 +78,8 @@ export class Runs implements DriveHost {
   readonly #onSettled: OnSettled;
   readonly executionBytes: number;
   readonly clock: Clock;
-  readonly #drives = new Map<string, Drive>();
+  /** Drives by execution id. `forget` empties the box: former tables of the map would retain the drive (`Slots`). */
+  readonly #drives = new Map<string, { drive: Drive | undefined }>();
   /** The callers of `nextChange`. */
   readonly #watchers = new Map<string, () => void>();
   /** The time by which durations are measured that began with a row; undefined if they follow the wall clock. */
@@ -143,10 +144,10 @@ export class Runs implements DriveHost {
   }
 
   get(id: string): Drive | undefined {
-    return this.#drives.get(id);
+    return this.#drives.get(id)?.drive;
   }
   all(): Drive[] {
-    return [...this.#drives.values()];
+    return Array.from(this.#drives.values(), ({ drive }) => drive!);
   }
 
   /**
@@ -193,7 +194,7 @@ export class Runs implements DriveHost {
   /** Drives a new execution. */
   #add(drive: Drive): void {
     const { id, input } = drive.execution;
-    this.#drives.set(id, drive);
+    this.#drives.set(id, { drive });
     if (this.#closing) drive.run.stop(); // it continues at the next start
     if (isTurn(drive.execution)) drive.admit();
     else this.slots.enter(drive, toWeight(input), groupOf(drive));
@@ -233,7 +234,7 @@ export class Runs implements DriveHost {
       drive.release("The execution could not be loaded");
       throw this.toAnswer(error);
     }
-    const other = this.#drives.get(id); // loaded at the same time
+    const other = this.get(id); // loaded at the same time
     if (other) {
       drive.release("The execution has another drive");
       return other;
@@ -242,7 +243,7 @@ export class Runs implements DriveHost {
       drive.release("The execution does not match the code");
       return { mismatch };
     }
-    this.#drives.set(id, drive);
+    this.#drives.set(id, { drive });
     if (drive.committed.status === "running") this.onWait(drive);
     if (isTurn(drive.execution)) drive.admit(); // its slot is given back
     else if (slot) this.slots.replace(slot, drive);
@@ -322,7 +323,7 @@ export class Runs implements DriveHost {
         onCommit();
         if (saved) {
           this.rests.leavePlace(number);
-          const loaded = this.#drives.get(execution.id);
+          const loaded = this.get(execution.id);
           if (loaded?.committed.epoch === epoch) this.forget(loaded); // it does not know this transition
           this.#publish(execution.id, saved.change, saved.commit);
         }
@@ -442,7 +443,9 @@ export class Runs implements DriveHost {
 
   forget(drive: Drive): void {
     const { number, execution, run } = drive;
-    if (this.#drives.get(execution.id) !== drive) return;
+    const box = this.#drives.get(execution.id);
+    if (box?.drive !== drive) return;
+    box.drive = undefined;
     this.#drives.delete(execution.id);
     this.rests.forget(number);
     if (run.isAhead) this.onGone(number);
@@ -488,7 +491,7 @@ export class Runs implements DriveHost {
   async close(drainMs: number, beside?: Promise<unknown>): Promise<void> {
     this.#closing = true;
     this.slots.close();
-    for (const { run } of this.#drives.values()) run.stop();
+    for (const { run } of this.all()) run.stop();
     this.readers.closeAll();
     const idle = Promise.withResolvers<void>();
     this.#whenIdle = idle.resolve;
@@ -501,7 +504,7 @@ export class Runs implements DriveHost {
     this.waiters.close(shuttingDown());
     this.onClosing();
     this.writer.close();
-    for (const drive of this.#drives.values()) drive.release("The server is shutting down");
+    for (const drive of this.all()) drive.release("The server is shutting down");
   }
 
   progressed(): void {

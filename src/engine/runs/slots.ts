@@ -24,8 +24,12 @@ export interface SlotLimits {
 export class Slots {
   readonly #most: SlotLimits;
   readonly #groups: Groups;
-  /** The bytes of each. */
-  readonly #running = new Map<Admissible, number>();
+  /**
+   * The bytes of each. A `Map` would retain runs that have left: when V8 replaces its table, the old one refers to the new one, and
+   * one that is in the old generation keeps all later ones until the next full collection.
+   */
+  readonly #running = new WeakMap<Admissible, number>();
+  #runningCount = 0;
   readonly #queue = new Map<Admissible, number>();
   /** Those that are admitted before the queue: children of executions that run, and the returns of lent slots. */
   readonly #firstQueue = new Map<Admissible, number>();
@@ -53,7 +57,7 @@ export class Slots {
 
   /** The number of runs that have a slot. */
   get running(): number {
-    return this.#running.size;
+    return this.#runningCount;
   }
   /** The number of runs that wait for a slot, or for a place in their group. */
   get queued(): number {
@@ -68,7 +72,7 @@ export class Slots {
     const inGroup = group && this.#groups.reserve(group);
     if (inGroup?.isWaiting) return inGroup;
     const { running, queued } = this.#most;
-    const inside = this.#running.size + this.#queue.size + this.#firstQueue.size + this.#lent.size + this.#entering;
+    const inside = this.#runningCount + this.#queue.size + this.#firstQueue.size + this.#lent.size + this.#entering;
     if (inside >= running + (isChild ? 2 * queued : queued)) {
       inGroup?.release();
       throw busy("Too many executions are running", 1);
@@ -109,6 +113,9 @@ export class Slots {
     this.#groups.hold(run, group);
   }
 
+  #remove(run: Admissible): void {
+    if (this.#running.delete(run)) this.#runningCount--;
+  }
   #enqueue(entries: readonly Entry[]): void {
     for (const [run, bytes] of entries) this.#queueOf(run).set(run, bytes);
   }
@@ -153,8 +160,8 @@ export class Slots {
     let hasPassed = false;
     for (const queue of this.#queues)
       for (const [run, bytes] of queue) {
-        if (!this.#isOpen || this.#running.size >= this.#most.running || (hasPassed && this.#isPassedEnough)) break;
-        if (this.#running.size > 0 && this.#bytes + bytes > this.#most.bytes) {
+        if (!this.#isOpen || this.#runningCount >= this.#most.running || (hasPassed && this.#isPassedEnough)) break;
+        if (this.#runningCount > 0 && this.#bytes + bytes > this.#most.bytes) {
           if (!hasPassed && run !== this.#passed.run) this.#passed = { run, count: 0 };
           hasPassed = true;
           continue;
@@ -162,6 +169,7 @@ export class Slots {
         if (hasPassed) this.#passed.count++;
         queue.delete(run);
         this.#running.set(run, bytes);
+        this.#runningCount++;
         this.#bytes += bytes;
         run.admit();
       }
@@ -186,7 +194,7 @@ export class Slots {
     if (bytes === undefined) return;
     if (lent?.back) this.#firstQueue.delete(lent.back);
     this.#lent.delete(run);
-    this.#running.delete(run);
+    this.#remove(run);
     this.#bytes -= bytes;
     lent?.resolve?.();
     this.#admit();
@@ -199,7 +207,7 @@ export class Slots {
   lend(run: Admissible): void {
     const bytes = this.#running.get(run);
     if (bytes === undefined) return;
-    this.#running.delete(run);
+    this.#remove(run);
     this.#lent.set(run, { bytes });
     this.#admit();
   }
@@ -232,7 +240,7 @@ export class Slots {
     const bytes = lent?.bytes ?? this.#running.get(run);
     if (bytes !== undefined) {
       this.#lent.delete(run);
-      this.#running.delete(run);
+      this.#remove(run);
       this.#bytes -= bytes;
     }
     if (bytes !== undefined || left) this.#admit();
