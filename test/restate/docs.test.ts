@@ -26,6 +26,9 @@ const examples = {
   threeNodes: find("toml", "default-replication = 2"),
   replica: find("ts", "identityKeys"),
   balancer: find("haproxy", "backend restate_ports"),
+  drain: find("ts", "drainNoticeMs"),
+  // Not run: keepalived moves an address between two machines.
+  balancers: find("keepalived", "vrrp_script"),
   identity: find("sh", "openssl"),
   query: find("sh", "/query"),
 };
@@ -127,6 +130,12 @@ describe("docs/scale-out.md", () => {
     const [, program, command] = examples.start.text.trim().split(" ");
     expect(program).toBe("agentserve");
     await expectServed(command!, config);
+  });
+
+  it("loads the config of a replica behind a balancer in docs/scale-out.md", async () => {
+    const cwd = createProject({ "agents.config.ts": examples.drain.text });
+    const { code, stdout } = await agentserve(["routes"], { cwd, env }).ended;
+    expect([code, stdout]).toEqual([0, expect.stringContaining("/ready")]);
   });
 
   it.each([
