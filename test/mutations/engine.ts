@@ -195,7 +195,7 @@ export const engine: readonly Mutation[] = [
   {
     breaks: "An execution that is larger than the byte budget never starts",
     file: `${runs}/slots.ts`,
-    find: "this.#running.size > 0 && this.#bytes + bytes",
+    find: "this.#runningCount > 0 && this.#bytes + bytes",
     replace: "this.#bytes + bytes",
     suite: "test/engine/slots.test.ts",
   },
