@@ -54,7 +54,7 @@ export interface DriveHost {
   regain(drive: Drive): Promise<void>;
   /** Finds the events that branches may take. Never rejects. */
   findEvents(drive: Drive): Promise<FoundTakes>;
-  /** A wait has begun, or the status has changed: branches may take events that they could not take before. */
+  /** A wait began or the status changed. Branches may take other events now. */
   onWait(drive: Drive): void;
 }
 
@@ -119,7 +119,7 @@ export class Drive implements RunPort<Request>, Admissible {
   get committed(): StoredState {
     return this.#committed;
   }
-  /** A child is admitted before executions that nobody inside waits for. */
+  /** Children go first: their parents wait for them. */
   get isFirst(): boolean {
     return this.execution.parent !== undefined;
   }
@@ -130,7 +130,7 @@ export class Drive implements RunPort<Request>, Admissible {
   get isResting(): boolean {
     return this.#seat === "resting" && !this.run.isAhead;
   }
-  /** True while a further change is being written, or if the execution is no longer running. */
+  /** True while another change is being written, and when the execution does not run. */
   get isChanging(): boolean {
     return this.#writing > 0 || this.run.decided.status !== "running";
   }

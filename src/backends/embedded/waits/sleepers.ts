@@ -44,7 +44,7 @@ export class Sleepers {
     return this.#woken.size < mostWoken;
   }
 
-  /** Ends waits of an execution whose time has come, or that have an event. It may have a drive, be suspended or rest. */
+  /** Ends the due waits of an execution and those with an event. The execution may have a drive, be suspended or rest. */
   wake(number: number): Promise<void> {
     const before = this.#working.get(number);
     const work = before ? before.then(() => this.#wake(number)) : this.#wake(number);
