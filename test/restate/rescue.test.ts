@@ -6,6 +6,7 @@ import { buffer } from "node:stream/consumers";
 import { expect, it, onTestFinished } from "vitest";
 import { restate } from "../../src/backends/restate/define.ts";
 import { Interruptions } from "../../src/backends/restate/drive/interruptions.ts";
+import type { AttemptPlan } from "../../src/engine/walk/decision.ts";
 import { resume } from "../../src/workflows/resume.ts";
 import { patienceMs, patientTimeouts } from "../harness/patience.ts";
 import { until } from "../harness/waiting.ts";
@@ -121,6 +122,7 @@ it("a drive whose code leads to other calls than its journal is replaced once", 
   const place = { name: `other-${randomUUID()}`, port: await freePort() };
   await die(module, { ...place, fault: "step" });
   let isOther = true;
+  const hourMs = 3_600_000;
   const { endDrive } = Interruptions.prototype;
   onTestFinished(() => void (Interruptions.prototype.endDrive = endDrive));
   Interruptions.prototype.endDrive = async function (input) {
@@ -138,7 +140,8 @@ it("a drive whose code leads to other calls than its journal is replaced once", 
       walk.next = (input) => {
         const { starts, ...decision } = next(input);
         // Its journal has a run where this code sleeps.
-        return { ...decision, starts: isOther ? starts.map((start) => ({ ...start, delay: 3_600_000 })) : starts };
+        const toLater = (plan: AttemptPlan) => ({ ...plan, delay: hourMs, dueAt: plan.dueAt + hourMs });
+        return { ...decision, starts: isOther ? starts.map(toLater) : starts };
       };
       return walk;
     },

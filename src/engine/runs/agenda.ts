@@ -67,6 +67,9 @@ export class Agenda {
   get hasWaits(): boolean {
     return (this.#waits?.size ?? 0) > 0;
   }
+  get hasTimes(): boolean {
+    return this.hasWaits || (this.#delays?.size ?? 0) > 0;
+  }
 
   /** Takes out the attempts that may start. */
   takeStarts(now: number): AttemptPlan[] {

@@ -100,7 +100,7 @@ export interface Outcome {
 export interface ReplayFacts {
   /** The time by which durations are measured that began with a row; undefined if they follow the wall clock. */
   readonly nowOf?: (row: number) => number | undefined;
-  /** True if the walk's own transition after a row was preceded by a command, which is the next row. */
+  /** True if the walk's own transition after a row (0: the start) was preceded by a command. That is the next row, or comes. */
   readonly wasPreceded?: (row: number) => boolean;
 }
 
@@ -128,6 +128,8 @@ export class Run<Request = unknown> {
   readonly #port: RunPort<Request>;
   #committed: ExecutionState;
   #decided: { readonly status: ExecutionStatus; readonly epoch: number } = { status: "running", epoch: 0 };
+  /** The walk itself has suspended the execution: its branches wait. */
+  #isParked = false;
   /** The number of the last event decided. */
   #seq = 0;
   /** The bytes of the input and of all rows. */
@@ -162,15 +164,15 @@ export class Run<Request = unknown> {
   }
 
   /** Starts a new execution. A fork starts with results of its original, which fit the code (`planFork`). */
-  begin(source: ForkSource | undefined, request: Request): void {
-    this.#advance(() => (source ? this.#decideFork(source) : this.#decideStart()), request);
+  begin(source?: ForkSource, request?: Request): void {
+    this.#advance(() => (source ? this.#decideFork(source) : this.#decideNow()), request);
   }
 
   /** Makes a transition from outside: suspend, resume, retry or cancel. */
-  command(next: Transition, request: Request): void {
+  command(next: Transition, request?: Request): void {
     this.#isPreceded = false;
     const row = toCommandRow(this.#port.newRow(), this.#decided.epoch + 1, next);
-    this.#advance(() => this.#decide({ command: toCommand(row.id, next) }, row, row.at), request);
+    this.#advance(() => this.#decideNow({ command: toCommand(row.id, next) }, row), request);
   }
 
   /** The next time has come, or the wall clock has jumped. `request` is for the first change, if there is one. */
@@ -228,7 +230,7 @@ export class Run<Request = unknown> {
   #wake(wakes: readonly StoredWake[], request: Request | undefined): void {
     const rows = wakes.map((wake) => toWakeRow(this.#port.newRow(), wake));
     this.#advance(() => {
-      const changes = rows.map((row) => this.#decide(fromRow(row), row, row.at));
+      const changes = rows.map((row) => this.#decideNow(fromRow(row), row));
       const last = changes.at(-1)!;
       const transitions = changes.flatMap((change) => change.transitions);
       return { ...last, joined: rows.slice(0, -1), transitions, epoch: changes[0]!.epoch };
@@ -238,12 +240,12 @@ export class Run<Request = unknown> {
   /** Whether a wait may end by itself: not while the execution is suspended from outside, or has ended. */
   get #mayWake(): boolean {
     if (this.#isStopped || this.#isPreceded) return false;
-    const { status, epoch, last } = this.#committed;
+    const { status, epoch } = this.#committed;
     // A resume that is not committed may lose against a cancel. Waits end after it.
     if (this.#decided.status === "running") return status === "running";
-    const isOwn = last?.to === "suspended" && last.pending.length > 0;
-    return status === "suspended" && isOwn && this.#decided.epoch === epoch;
+    return status === "suspended" && this.#isParked && this.#decided.epoch === epoch;
   }
+
   /** Whether an event has ended a wait of this execution. */
   hasTaken(event: string): boolean {
     return this.#takenEvents?.has(event) ?? false;
@@ -258,7 +260,7 @@ export class Run<Request = unknown> {
     if (result === notStarted || !this.#walk.isWaitingFor(plan.key)) return this.#proceed();
     const kept = toBounded(result, { bytes: this.#bytes, executionBytes: this.#port.executionBytes });
     const row = toEntryRow(this.#port.newRow(), plan.key, kept);
-    this.#advance(() => this.#decide({ key: plan.key, result: toEntryResult(row.id, kept) }, row, row.at));
+    this.#advance(() => this.#decideNow({ key: plan.key, result: toEntryResult(row.id, kept) }, row));
   }
 
   /** The loop of an execution. */
@@ -279,7 +281,11 @@ export class Run<Request = unknown> {
     this.#port.append(change, onOutcome, request);
   }
 
-  /** `now` is the time by which durations are measured; undefined if they follow the wall clock. */
+  #decideNow(input?: JournalInput, row?: JournalRow): Change {
+    return this.#decide(input, row, this.#port.clock.now());
+  }
+
+  /** `now` is the time by which durations are measured that begin; undefined if they follow the wall clock. */
   #decide(input: JournalInput | undefined, row: JournalRow | undefined, now: number | undefined): Change {
     const { events, starts, parks, transition } = this.#walk.next(input);
     this.#agenda.addWaits(parks, now);
@@ -298,6 +304,7 @@ export class Run<Request = unknown> {
       this.#decided = { status: to, epoch: this.#decided.epoch + 1 };
       if (to !== "running") this.#seq++; // its event
     }
+    if (transitions.length > 0) this.#isParked = transition?.to === "suspended";
     const at = row?.at ?? this.execution.startAt;
     const times = this.#timesOf(transition);
     const hasOwn = transition !== undefined;
@@ -315,21 +322,18 @@ export class Run<Request = unknown> {
   #takeBack({ transitions, epoch }: Change): void {
     const others = transitions.slice(0, -1);
     this.#isPreceded = true;
+    this.#isParked = false;
     this.#decided = { status: others.at(-1)?.to ?? "running", epoch: epoch + others.length };
     if (transitions.at(-1)!.to !== "running") this.#seq--; // its event
   }
 
-  #decideStart(): Change {
-    return this.#decide(undefined, undefined, this.execution.startAt);
-  }
-
   /** Decides the start of a fork: the walk takes in the copied results, in one change. */
   #decideFork({ rows, copied }: ForkSource): Change {
-    const changes = [this.#decideStart()];
+    const changes = [this.#decideNow()];
     const copies: Copy[] = [];
     for (const { row: original, key, copied: events } of rows) {
       const row = { ...original, id: this.#port.newRow(), key };
-      changes.push(this.#decide(fromRow(row), row, this.execution.startAt));
+      changes.push(this.#decideNow(fromRow(row), row));
       copies.push({ row, original: original.id, copied: events });
     }
     const events = changes.flatMap((change) => change.events);
@@ -354,7 +358,7 @@ export class Run<Request = unknown> {
       if (input && "command" in input) this.#isPreceded = false;
       const change = this.#decide(input, row, now);
       const { starts, hasOwn } = change;
-      if (hasOwn && row && wasPreceded(row.id)) this.#takeBack(change);
+      if (hasOwn && wasPreceded(row?.id ?? 0)) this.#takeBack(change);
       else if (hasOwn) this.#walk.confirmTransition();
       if (starts.length > 0) this.#agenda.addStarts(starts, now ?? this.#port.clock.now());
     };
@@ -362,6 +366,7 @@ export class Run<Request = unknown> {
     for await (const rows of pages) {
       for (const row of rows) {
         const input = fromRow(row);
+        if (this.#isPreceded && !("command" in input)) return toStatusMismatch(last);
         const key = "key" in input ? input.key : "wake" in input ? input.wake.key : undefined;
         if (key !== undefined && !this.#walk.isWaitingFor(key)) return toRowMismatch(row.key);
         take(input, row);
@@ -370,7 +375,7 @@ export class Run<Request = unknown> {
     }
     const { status, epoch } = this.#committed;
     if (this.#decided.status === status && this.#decided.epoch === epoch) return undefined;
-    return `the stored status after ${last} is not the one that this version produces`;
+    return toStatusMismatch(last);
   }
 
   readonly #isWaitingFor = (key: string): boolean => this.#walk.isWaitingFor(key);
@@ -437,6 +442,10 @@ export class Run<Request = unknown> {
       this.#decided.status === "running"
     );
   }
+  /** Whether an attempt or a branch waits for a time. */
+  get hasTimes(): boolean {
+    return this.#agenda.hasTimes;
+  }
   get bytes(): number {
     return this.#bytes;
   }
@@ -444,3 +453,6 @@ export class Run<Request = unknown> {
     return this.#isReleased;
   }
 }
+
+const toStatusMismatch = (last: string): string =>
+  `the stored status after ${last} is not the one that this version produces`;

@@ -1,119 +1,183 @@
 import type { ObjectContext, RestatePromise } from "@restatedev/restate-sdk";
 import type { Walk } from "../../../engine/attempts/walk.ts";
+import type { Admissible } from "../../../engine/runs/groups.ts";
+import { notStarted } from "../../../engine/runs/run.ts";
 import type { AttemptPlan, AttemptResult } from "../../../engine/walk/decision.ts";
+import type { DriveHost, Seat } from "./drive-host.ts";
+import type { LocalDrive } from "./drives.ts";
+import type { Clearance } from "./suspects.ts";
 
-/** The result of an attempt that had no slot when its execution was suspended. */
+/** The result in Restate's journal of an attempt that had no slot when its execution was suspended. */
 interface NotStarted {
   readonly isNotStarted: true;
 }
 export interface AttemptInput {
   readonly plan: AttemptPlan;
-  readonly result: AttemptResult | NotStarted;
+  readonly result: AttemptResult | typeof notStarted;
 }
 
 interface AttemptsParts {
   readonly context: ObjectContext;
   readonly walk: Walk;
-  /** Resolves to whether the code may run, before it runs for the first time on this replica. */
-  readonly mayRun: () => Promise<boolean> | boolean;
+  readonly host: DriveHost;
+  readonly drive: LocalDrive & Admissible;
+  /** An earlier attempt of the drive was interrupted. */
+  readonly isRepeated: boolean;
 }
 
-/** The attempts of a drive: planned → in Restate's journal → running here. */
+/**
+ * The attempts of a drive: planned → in Restate's journal → running here. Their code runs while the drive has a slot; after a
+ * crash, once it is the drive's turn.
+ */
 export class DriveAttempts {
   readonly #parts: AttemptsParts;
   /** The attempts to start, in order. */
   readonly #planned = new Set<AttemptPlan>();
-  /** The attempts that Restate knows of, by journal key. */
-  readonly #attempts = new Map<string, RestatePromise<AttemptInput>>();
-  /** The attempts whose code runs here, until their result is taken. */
-  readonly #running = new Set<string>();
+  /** The attempts that Restate knows of, until their result is taken or no branch waits for it. */
+  readonly #attempts = new Map<AttemptPlan, RestatePromise<AttemptInput>>();
+  /** The attempts whose code runs here. */
+  readonly #running = new Set<AttemptPlan>();
   /** Resolve when the drive has a slot, and when it is suspended before. */
   #admitted = Promise.withResolvers<true>();
   #isAdmitted = false;
   #suspended = Promise.withResolvers<false>();
   #isSuspended = false;
+  #seat: Seat | undefined;
+  #isResting = false;
+  /** The code waits for other executions. */
+  #isLent = false;
+  /** Of a repeated drive: asked for when its code runs for the first time, and ended with the next row. */
+  #clearance: Promise<Clearance> | undefined;
   #isReleased = false;
 
   constructor(parts: AttemptsParts) {
     this.#parts = parts;
   }
 
-  /** Plans attempts that may start at once. */
-  plan(starts: readonly AttemptPlan[]): void {
-    for (const plan of starts) this.#planned.add(plan);
+  /** Asks for a slot. */
+  enter(): void {
+    this.#seat = this.#parts.host.enter(this.#parts.drive);
+  }
+
+  plan(plan: AttemptPlan): void {
+    this.#planned.add(plan);
   }
   admit(): void {
     this.#isAdmitted = true;
     this.#admitted.resolve(true);
   }
-  /** Gives the slot up until the next `admit`. Returns false if it has none, or still needs it. */
-  rest(): boolean {
-    if (!this.#isAdmitted || this.isBusy || this.#parts.walk.inFlight > 0) return false;
+  /** Gives the slot up until an attempt is launched, unless it is still needed. Called while the drive only waits for a time. */
+  rest(): void {
+    if (!this.#isAdmitted || this.hasStarted || this.#running.size > 0 || this.#parts.walk.inFlight > 0) return;
     this.#isAdmitted = false;
     this.#admitted = Promise.withResolvers();
-    return true;
+    this.#isResting = true;
+    this.#seat?.rest();
   }
-  suspend(): void {
-    this.#isSuspended = true;
-    this.#suspended.resolve(false);
+  lend(): void {
+    this.#isLent = true;
+    void this.#clearance?.then(({ pass }) => pass());
+    this.#seat?.lend();
   }
-  resume(): void {
-    this.#isSuspended = false;
-    this.#suspended = Promise.withResolvers();
+  async regain(): Promise<void> {
+    await this.#seat?.regain();
+    this.#isLent = false;
+  }
+
+  /** While the execution is suspended, attempts that wait for a slot are not started. */
+  setSuspended(isSuspended: boolean): void {
+    if (isSuspended === this.#isSuspended) return;
+    this.#isSuspended = isSuspended;
+    if (isSuspended) this.#suspended.resolve(false);
+    else this.#suspended = Promise.withResolvers();
+  }
+  /** The drive has made a row: whether its code crashes the process is known. */
+  onRow(): void {
+    void this.#clearance?.then(({ end }) => end());
   }
   release(): void {
     this.#isReleased = true;
+    this.onRow();
+    this.#seat?.leave();
   }
 
-  /** True while the code of an attempt runs here. */
+  /** True while the code of an attempt runs here, and does not wait for other executions. */
   get isBusy(): boolean {
-    return this.#running.size > 0;
+    return this.#running.size > 0 && !this.#isLent;
   }
-  /** True while Restate's journal has an attempt without a result. */
+  /** Whether an interruption would cut an attempt short: its code runs, or waits for a slot. */
+  get hasBegun(): boolean {
+    // The attempt before a repeated one is not counted yet: none of this one's code has run.
+    return this.hasStarted && (!this.#parts.isRepeated || this.#clearance !== undefined);
+  }
+  /** True while Restate's journal has an attempt whose result is awaited. */
   get hasStarted(): boolean {
     return this.#attempts.size > 0;
   }
-  /** The attempts that a branch waits for. */
-  awaited(): RestatePromise<AttemptInput>[] {
-    return [...this.#attempts].filter(([key]) => this.#parts.walk.isWaitingFor(key)).map(([, promise]) => promise);
+  awaited(): Iterable<RestatePromise<AttemptInput>> {
+    return this.#attempts.values();
   }
 
-  launch(): void {
-    if (this.#isSuspended) return;
-    for (const plan of this.#planned) {
+  /** Takes out the attempts that no branch waits for, and those that may not start any more. */
+  takeLost(mayStart: boolean): AttemptPlan[] {
+    const { walk } = this.#parts;
+    const lost = [...this.#planned].filter(({ key }) => !mayStart || !walk.isWaitingFor(key));
+    for (const plan of this.#attempts.keys()) if (!walk.isWaitingFor(plan.key)) lost.push(plan);
+    for (const plan of lost) {
       this.#planned.delete(plan);
-      this.#start(plan);
+      this.#attempts.delete(plan);
     }
+    return lost;
   }
 
-  /** The end of an attempt. Returns the result, if there is one. */
-  take({ plan, result }: AttemptInput): { plan: AttemptPlan; result: AttemptResult } | undefined {
-    this.#attempts.delete(plan.key);
-    this.#running.delete(plan.key);
-    if (!("isNotStarted" in result)) return { plan, result };
-    this.#planned.add(plan);
-    return undefined;
+  /** Starts the planned attempts. */
+  launch(): void {
+    if (this.#planned.size > 0 && this.#isResting) {
+      this.#isResting = false;
+      this.#seat?.enter();
+    }
+    for (const plan of this.#planned) {
+      const attempt = this.#parts.context.run(plan.key, () => this.#run(plan));
+      this.#attempts.set(
+        plan,
+        attempt.map((found): AttemptInput => {
+          const result = found!; // a run without a failure: attempts report errors as results
+          return { plan, result: "isNotStarted" in result ? notStarted : result };
+        }),
+      );
+    }
+    this.#planned.clear();
   }
 
-  #start(plan: AttemptPlan): void {
-    if (!this.#parts.walk.isWaitingFor(plan.key)) return;
-    const attempt = this.#parts.context.run(plan.key, () => this.#run(plan));
-    // A run without a failure: attempts report errors as results.
-    this.#attempts.set(
-      plan.key,
-      attempt.map((result): AttemptInput => ({ plan, result: result! })),
-    );
+  /** The end of an attempt. */
+  ended({ plan }: AttemptInput): void {
+    this.#attempts.delete(plan);
+    this.#running.delete(plan);
   }
 
   async #run(plan: AttemptPlan): Promise<AttemptResult | NotStarted> {
     const isAdmitted = await Promise.race([this.#admitted.promise, this.#suspended.promise]);
     if (!isAdmitted) return { isNotStarted: true };
-    const { walk, mayRun } = this.#parts;
-    const isAllowed = await mayRun();
+    const { walk } = this.#parts;
+    const isAllowed = await this.#mayRun();
     if (this.#isSuspended) return { isNotStarted: true };
     if (!isAllowed || this.#isReleased || !walk.isWaitingFor(plan.key)) return new Promise<never>(() => {});
-    this.#running.add(plan.key);
-    return new Promise((resolve) => walk.start(plan, (result) => resolve(toAccepted(result))));
+    this.#running.add(plan);
+    return new Promise((resolve) =>
+      walk.start(plan, (result) => {
+        if (!this.#attempts.has(plan)) this.#running.delete(plan); // nobody takes it
+        resolve(toAccepted(result));
+      }),
+    );
+  }
+
+  /** Whether the code may run here. After a crash it may have to wait for its turn, or may not run again. */
+  #mayRun(): Promise<boolean> | boolean {
+    const { host, drive, isRepeated } = this.#parts;
+    if (host.isClosing) return false; // another replica starts it
+    if (!isRepeated) return true;
+    this.#clearance ??= host.clear(drive);
+    return this.#clearance.then(({ mayRun }) => mayRun);
   }
 }
 

@@ -35,13 +35,14 @@ export async function runCopy(
 
   /** Stores the next row; the last one with the end of a fork that ends at once. Returns whether it has ended. */
   async function store(row: JournalRow | undefined, own: readonly EventBody[], copied: StoredRow["copied"]) {
-    const stored = { ...rows.toNext(row, own, []), copied };
+    const { stored } = rows.toNext(row, own, []);
+    const notMade = { stored: { ...stored, copied }, transitions: [] };
     if (!next || stored.number < sources.length) {
-      rows.store(stored, []);
+      rows.store(notMade);
       return false;
     }
-    const end = { ...rows.toNext(row, own, [next]), at: next.at, copied, moved: true };
-    const made = { stored: end, transitions: [next] };
-    return rows.settle(link, next, { made, notMade: { stored, transitions: [] } });
+    const end = rows.toNext(row, own, [next]);
+    const made = { ...end, stored: { ...end.stored, at: next.at, copied, moved: true } };
+    return (await rows.settle(link, next, { made, notMade })).isMade;
   }
 }

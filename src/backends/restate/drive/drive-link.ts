@@ -15,9 +15,14 @@ const commandsPerReport = 16;
 export class RegisterLink {
   readonly #context: ObjectContext;
   readonly #parts: { readonly calls: Calls; readonly names: ServiceNames };
+  #command: RestatePromise<SignalInput> | undefined;
+  #watch: RestatePromise<SignalInput> | undefined;
+  /** Undefined until a branch waits for an event. */
+  #offer: RestatePromise<SignalInput> | undefined;
   #watchers = 0;
   #offers = 0;
-  #acknowledged = 0;
+  /** The last epoch of which the register was told. */
+  #reported: number | undefined;
 
   constructor(context: ObjectContext, parts: { readonly calls: Calls; readonly names: ServiceNames }) {
     this.#context = context;
@@ -28,27 +33,37 @@ export class RegisterLink {
     return this.#context.request().id as unknown as string; // an id is a text with a brand
   }
 
+  /** The signals that the drive waits for. `epoch` is that to which the next command leads. */
+  signals(epoch: number): RestatePromise<SignalInput>[] {
+    this.#command ??= this.command(epoch);
+    this.#watch ??= this.#nextWatch();
+    return [this.#command, this.#watch, ...(this.#offer ? [this.#offer] : [])];
+  }
   /** The command that leads to an epoch. */
   command(epoch: number): RestatePromise<SignalInput> {
     const command = this.#context.signal<Transition>(`t${epoch}`);
     return command.map((next): SignalInput => ({ command: next! })); // the register never rejects it
   }
-  /** The next reader. */
-  watch(): RestatePromise<SignalInput> {
+  #nextWatch(): RestatePromise<SignalInput> {
     const watch = this.#context.signal<WatchInput>(`w${++this.#watchers}`);
     return watch.map((input): SignalInput => ({ watch: input! }));
   }
-
-  /** The next time that a mailbox has events. */
-  offer(): RestatePromise<SignalInput> {
+  #nextOffer(): RestatePromise<SignalInput> {
     const offer = this.#context.signal<null>(`e${++this.#offers}`);
     return offer.map((): SignalInput => ({ isOffered: true }));
   }
-  /** Asks to be told of the events of some mailboxes. */
-  listen(mailboxes: readonly string[]): void {
-    this.#tell<ListenInput>("listen", { drive: this.invocation, mailboxes });
+  /** A signal has come. */
+  took(input: SignalInput): void {
+    if ("command" in input) this.#command = undefined;
+    else if ("watch" in input) this.#watch = undefined;
+    else this.#offer = this.#nextOffer();
   }
 
+  /** Asks to be told of the events of some mailboxes. */
+  listen(mailboxes: readonly string[]): void {
+    this.#offer ??= this.#nextOffer();
+    this.#tell<ListenInput>("listen", { drive: this.invocation, mailboxes });
+  }
   /** Asks for a transition. False: a command was first, and is on its way. */
   settle(next: Transition, epoch: number): Promise<boolean> {
     return this.#ask<SettleInput>("settle", { next, epoch });
@@ -61,9 +76,11 @@ export class RegisterLink {
   handOver(change: Pick<RedriveInput, "steps" | "cause"> = {}): void {
     this.#tell<RedriveInput>("redrive", { gone: this.invocation, ...change });
   }
-  /** A command was stored. */
+  /** All commands up to an epoch are stored. */
   acknowledge(epoch: number): void {
-    if (++this.#acknowledged % commandsPerReport !== 0) return;
+    this.#reported ??= epoch;
+    if (epoch < this.#reported + commandsPerReport) return;
+    this.#reported = epoch;
     this.#tell<Omit<DriveRequest, "reply">>("obeyed", { drive: this.invocation, epoch });
   }
 

@@ -32,7 +32,7 @@ export async function runRescue(
   const verdict = await context.run("verdict", async (): Promise<Verdict> => {
     const message = cause === "restart" ? interrupted : cause === "original" ? toRemoved(execution) : undefined;
     if (message !== undefined) return { next: { at: Date.now(), to: "error", error: { message, shown: true } } };
-    const reason = cause === "crashes" ? crashed : compare(input, stored, await host.programOf(execution));
+    const reason = cause === "crashes" ? crashed : await compare(input, stored, await host.programOf(execution));
     if (typeof reason === "object") return reason;
     const position = lastPosition(stored);
     return { next: { at: Date.now(), to: "suspended", kind: "system", reason, pending: [], position } };
@@ -43,7 +43,8 @@ export async function runRescue(
   rows.storeCommands(commands);
   for (;;) {
     if (rows.status === "running") {
-      if (await rows.settle(link, verdict.next, { made: rows.toCommand(verdict.next) })) return;
+      const { isMade } = await rows.settle(link, verdict.next, { made: rows.toCommand(verdict.next) });
+      if (isMade) return;
     } else if (rows.status !== "suspended" || (await link.leave(rows.epoch))) return;
     const answer = await link.command(rows.epoch + 1);
     if ("command" in answer) rows.storeCommands([{ epoch: rows.epoch + 1, next: answer.command }]);
@@ -51,15 +52,16 @@ export async function runRescue(
 }
 
 /** Compares the rows with the code of today. Returns the reason why it does not fit, or the steps to continue on. */
-function compare(
+async function compare(
   { execution, commands }: DriveInput,
   stored: readonly StoredRow[],
   program: Program | undefined,
-): string | { readonly steps: Execution["steps"] } {
+): Promise<string | { readonly steps: Execution["steps"] }> {
   if (!program) return `Workflow changed: workflow ${execution.workflowId} no longer exists`;
   const { steps } = program;
   const change =
-    findMismatch(execution.steps, steps, startedIn(stored)) ?? findDifference(execution, stored, commands, program);
+    findMismatch(execution.steps, steps, startedIn(stored)) ??
+    (await findDifference(execution, stored, commands, program));
   return change === undefined ? { steps } : `Workflow changed: ${change}`;
 }
 

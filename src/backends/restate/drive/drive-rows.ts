@@ -3,15 +3,13 @@ import type { JsonText } from "../../../core/json.ts";
 import { toTransitionEvent, type EventBody } from "../../../engine/events.ts";
 import type { Execution, ExecutionState, ExecutionStatus, Transition } from "../../../engine/execution.ts";
 import type { FailedStep } from "../../../engine/execution-log.ts";
-import { eventOf, textOf, toCommandRow, type JournalRow } from "../../../engine/runs/journal-row.ts";
-import type { AttemptResult } from "../../../engine/walk/decision.ts";
+import { textOf, toCommandRow, type JournalRow } from "../../../engine/runs/journal-row.ts";
 import { inputRow } from "../../../engine/walk/value.ts";
 import type { DriveHost } from "./drive-host.ts";
 import type { RegisterLink } from "./drive-link.ts";
 import type { Command, DriveInput, WatchInput } from "../register/register-state.ts";
 import { isReplaying } from "./replaying.ts";
 import { dropPending, keepPending, toRowKey, type StoredRow } from "./rows.ts";
-import { toBounded } from "../../../engine/rules/value-bound.ts";
 
 /**
  * The rows of an execution that a drive has read and stored.
@@ -25,22 +23,19 @@ export class DriveRows {
   readonly #execution: Execution;
   readonly #retriedBy: ExecutionState["retriedBy"];
   readonly #texts = new Map<number, JournalRow>();
-  /** The ids of the events that have ended waits of this execution. */
-  readonly #taken = new Set<string>();
   /** Awakeables of readers that have all rows. */
   #watching: string[] = [];
   #count = 0;
   #seq = 0;
-  #bytes: number;
   #epoch = 0;
   #status: ExecutionStatus = "running";
+  #isSettling = false;
 
   constructor(context: ObjectContext, host: DriveHost, { execution, retriedBy }: DriveInput) {
     this.#context = context;
     this.#host = host;
     this.#execution = execution;
     this.#retriedBy = retriedBy;
-    this.#bytes = Buffer.byteLength(execution.input);
   }
 
   get count(): number {
@@ -52,9 +47,19 @@ export class DriveRows {
   get status(): ExecutionStatus {
     return this.#status;
   }
+  /** True while a transition of the walk is on its way to the register. */
+  get isSettling(): boolean {
+    return this.#isSettling;
+  }
+  /** The state that the rows lead to, without its transition. */
+  get state(): ExecutionState {
+    const { status, epoch } = this;
+    return { execution: this.#execution, status, epoch, retriedBy: this.#retriedBy };
+  }
 
   /** Takes in a row that is stored already. */
-  add({ seq, status, epoch }: StoredRow): void {
+  add({ row, seq, status, epoch }: StoredRow): void {
+    if (row) this.keep(row);
     this.#count++;
     this.#seq = seq;
     this.#status = status;
@@ -62,10 +67,10 @@ export class DriveRows {
   }
 
   /** The row that comes next. Its transitions are that of a command, then that of the decision, if it was made. */
-  toNext(row: JournalRow | undefined, events: readonly EventBody[], transitions: readonly Transition[]): StoredRow {
+  toNext(row: JournalRow | undefined, events: readonly EventBody[], transitions: readonly Transition[]): NextRow {
     const closing = transitions.filter(({ to }) => to !== "running").map(toTransitionEvent);
     const all = [...events, ...closing];
-    return {
+    const stored: StoredRow = {
       number: this.#count,
       row,
       at: row?.at ?? this.#execution.startAt,
@@ -74,13 +79,15 @@ export class DriveRows {
       status: transitions.at(-1)?.to ?? this.#status,
       epoch: this.#epoch + transitions.length,
     };
+    return { stored, transitions };
   }
 
-  /** Stores the next row, and publishes it. */
-  store(stored: StoredRow, transitions: readonly Transition[]): void {
+  /** Stores the next row, and publishes it. Returns the last state that it leads to. */
+  store({ stored, transitions }: NextRow): ExecutionState | undefined {
     const isReplay = isReplaying(this.#context);
     const states = this.#set(stored, transitions);
     this.#host.publish(this.#execution.id, stored, states, isReplay);
+    return states.at(-1);
   }
 
   #set(stored: StoredRow, transitions: readonly Transition[]): ExecutionState[] {
@@ -91,30 +98,30 @@ export class DriveRows {
     return states;
   }
 
-  /** Asks the register for a transition, and stores its row. Returns false when a command was first, and is on its way. */
-  async settle(link: RegisterLink, next: Transition, { made, notMade, onMade, failure }: Outcomes): Promise<boolean> {
+  /** Asks the register for a transition, and stores its row. `isMade` is false if a command was first, and is on its way. */
+  async settle(link: RegisterLink, next: Transition, { made, notMade, onMade, failure }: Outcomes): Promise<Settled> {
     keepPending(this.#context, made.stored);
+    this.#isSettling = true;
     const isMade = await link.settle(next, made.stored.epoch - 1);
     const isRepeated = isReplaying(this.#context); // the row is in Restate's journal
     if (isMade) onMade?.();
     const row = isMade ? made : notMade;
-    if (row) this.store(row.stored, row.transitions);
+    const state = row && this.store(row);
     dropPending(this.#context);
-    if (isMade && !isRepeated) this.#host.settled(this.#toState(next, made.stored.epoch), failure);
-    return isMade;
+    this.#isSettling = false;
+    if (isMade && !isRepeated) this.#host.settled(state!, failure);
+    return { isMade, state };
   }
 
   /** The row of a command that no walk takes. */
   toCommand(next: Transition): NextRow {
-    const row = toCommandRow(this.#count, this.#epoch + 1, next);
-    return { stored: this.toNext(row, [], [next]), transitions: [next] };
+    return this.toNext(toCommandRow(this.#count, this.#epoch + 1, next), [], [next]);
   }
   /** Stores the commands that are not stored yet. */
   storeCommands(commands: readonly Command[]): void {
     for (const { epoch, next } of commands) {
       if (epoch <= this.#epoch) continue;
-      const { stored, transitions } = this.toCommand(next);
-      this.store(stored, transitions);
+      this.store(this.toCommand(next));
     }
   }
 
@@ -131,20 +138,9 @@ export class DriveRows {
   /** Keeps the text of a row for the values that refer to it. */
   keep(row: JournalRow): void {
     this.#texts.set(row.id, row);
-    this.#bytes += Buffer.byteLength(row.body ?? "");
-    const event = row.kind === "wake" ? eventOf(row) : undefined;
-    if (event !== undefined) this.#taken.add(event);
-  }
-  get takenEvents(): ReadonlySet<string> {
-    return this.#taken;
   }
   readText(number: number): JsonText | undefined {
     return number === inputRow ? this.#execution.input : textOf(this.#texts.get(number)!);
-  }
-
-  /** The result; a final error in its place when its value would make the execution larger than allowed. */
-  toKept(result: AttemptResult): AttemptResult {
-    return toBounded(result, { bytes: this.#bytes, executionBytes: this.#host.executionBytes });
   }
 }
 
@@ -154,6 +150,10 @@ interface Outcomes {
   readonly notMade?: NextRow;
   readonly onMade?: () => void;
   readonly failure?: FailedStep | undefined;
+}
+interface Settled {
+  readonly isMade: boolean;
+  readonly state: ExecutionState | undefined;
 }
 /** The row that comes next, with its transitions. */
 export interface NextRow {

@@ -1,78 +1,77 @@
 import { systemClock } from "../../../core/clock.ts";
-import type { JsonText } from "../../../core/json.ts";
 import { codelessHost, type Walk } from "../../../engine/attempts/walk.ts";
 import type { Program } from "../../../engine/contract/program.ts";
-import { toRowMismatch } from "../../../engine/compare-steps.ts";
 import type { Execution } from "../../../engine/execution.ts";
-import { fromRow, textOf, type JournalRow } from "../../../engine/runs/journal-row.ts";
-import type { Decision } from "../../../engine/walk/decision.ts";
+import { textOf, type JournalRow } from "../../../engine/runs/journal-row.ts";
+import { Run, type RunPort } from "../../../engine/runs/run.ts";
 import { inputRow } from "../../../engine/walk/value.ts";
 import type { Command } from "../register/register-state.ts";
 import type { StoredRow } from "./rows.ts";
 
-/** The part of a drive that keeps rows. */
-interface RowKeeper {
-  keep(row: JournalRow): void;
-  add(row: StoredRow): void;
-  /** The attempts to start, and the waits. Those with a row are among them, but no branch waits for them. */
-  plan(decision: Decision): void;
-}
 /**
- * Walks over the stored rows. `commands` are the transitions from outside that the rows may not have yet. Returns the first
- * difference: a row or a status that this code does not lead to.
+ * Lets a run walk over the stored rows. `commands` are the transitions from outside that the rows may not have yet. Returns the
+ * first difference: a row or a status that this code does not lead to.
  */
 export function replayRows(
-  rows: readonly StoredRow[],
+  run: Run,
+  stored: readonly StoredRow[],
   commands: readonly Command[],
-  walk: Walk,
-  keeper?: RowKeeper,
-): string | undefined {
-  let undecided: StoredRow | undefined; // the last row, if its transition was not made
-  for (const stored of rows) {
-    const { row, moved } = stored;
-    if (row) keeper?.keep(row);
-    const input = row && fromRow(withBytes(row));
-    const key = input && ("key" in input ? input.key : "wake" in input ? input.wake.key : undefined);
-    if (key !== undefined && !walk.isWaitingFor(key)) return toRowMismatch(key);
-    if (undecided && !(input && "command" in input)) return toStatusMismatch(undecided);
-    const decision = walk.next(input);
-    keeper?.plan(decision);
-    if (moved && decision.transition?.to !== stored.status) return toStatusMismatch(stored);
-    if (moved) walk.confirmTransition();
-    undecided = decision.transition && !moved ? stored : undefined;
-    keeper?.add(stored);
-  }
-  // A transition that was not made: a command was first.
-  const isPreceded = undecided !== undefined && commands.some(({ epoch }) => epoch > undecided.epoch);
-  return undecided && !isPreceded ? toStatusMismatch(undecided) : undefined;
+): Promise<string | undefined> {
+  /** A transition of the walk was not made: a command was first, and is the next row or on its way. */
+  const wasPreceded = (number: number): boolean => {
+    const { moved = false, epoch } = stored[number] ?? { epoch: 0 };
+    const next = stored[number + 1];
+    return !moved && (next ? next.row?.kind === "command" : commands.some((command) => command.epoch > epoch));
+  };
+  const rows = stored.flatMap(({ row }) => (row ? withBytes(row) : []));
+  return run.replay(pagesOf(rows), { wasPreceded });
+}
+
+async function* pagesOf(rows: readonly JournalRow[]): AsyncGenerator<readonly JournalRow[]> {
+  yield rows;
+}
+
+/** A row whose value has its size, as a walk needs it. */
+const withBytes = (row: JournalRow): JournalRow =>
+  row.kind === "value" && row.body !== null ? { ...row, bytes: Buffer.byteLength(row.body) } : row;
+
+interface Replayed {
+  readonly run: Run;
+  readonly walk: Walk;
+  readonly difference: string | undefined;
+}
+
+/** Walks over stored rows, and starts nothing. The caller releases the walk. */
+export async function replay(
+  execution: Execution,
+  stored: readonly StoredRow[],
+  commands: readonly Command[],
+  { createWalk }: Program,
+): Promise<Replayed> {
+  const readRow = (number: number) => (number === inputRow ? execution.input : textOf(stored[number]!.row!));
+  const walk = createWalk(execution, { ...codelessHost, readRow, clock: systemClock });
+  const { status = "running", epoch = 0 } = stored.at(-1) ?? {};
+  const run = new Run({ execution, status, epoch }, walk, readingPort);
+  return { run, walk, difference: await replayRows(run, stored, commands) };
 }
 
 /** The first difference between the stored rows and the code of today. Nothing runs. */
-export function findDifference(
-  execution: Execution,
-  rows: readonly StoredRow[],
-  commands: readonly Command[],
-  program: Program,
-): string | undefined {
-  const walk = createReadingWalk(execution, rows, program);
-  const mismatch = replayRows(rows, commands, walk);
+export async function findDifference(...args: Parameters<typeof replay>): Promise<string | undefined> {
+  const { walk, difference } = await replay(...args);
   walk.release("Only its journal was compared");
-  return mismatch;
+  return difference;
 }
 
-/** A walk that takes stored rows, and starts nothing. */
-export function createReadingWalk(execution: Execution, rows: readonly StoredRow[], { createWalk }: Program): Walk {
-  const texts = new Map(rows.map(({ number, row }) => [number, row]));
-  const readRow = (number: number): JsonText | undefined => {
-    const row = texts.get(number);
-    return number === inputRow ? execution.input : row && textOf(row);
-  };
-  return createWalk(execution, { ...codelessHost, readRow, clock: systemClock });
-}
-
-const toStatusMismatch = ({ row }: StoredRow): string =>
-  `the stored status after ${row?.key ?? "the start"} is not the one that this version produces`;
-
-/** A row whose value has its size, as a walk needs it. */
-export const withBytes = (row: JournalRow): JournalRow =>
-  row.kind === "value" && row.body !== null ? { ...row, bytes: Buffer.byteLength(row.body) } : row;
+const never = (): never => {
+  throw new Error("This run only reads");
+};
+const readingPort: RunPort = {
+  clock: systemClock,
+  executionBytes: Infinity,
+  newRow: never,
+  append: never,
+  start: never,
+  alarm: never,
+  findEvents: never,
+  leave: never,
+};

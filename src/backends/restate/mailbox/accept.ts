@@ -1,8 +1,7 @@
 import type { Program } from "../../../engine/contract/program.ts";
 import { findMismatch } from "../../../engine/compare-steps.ts";
 import type { Execution } from "../../../engine/execution.ts";
-import { eventOf } from "../../../engine/runs/journal-row.ts";
-import { createReadingWalk, replayRows } from "../drive/replay-rows.ts";
+import { replay } from "../drive/replay-rows.ts";
 import { startedIn, type StoredRow } from "../drive/rows.ts";
 import type { TakeInput } from "../register/register-state.ts";
 import { findTakes } from "../../../engine/runs/find-takes.ts";
@@ -16,16 +15,11 @@ export async function accept(
   program: Program | undefined,
 ): Promise<Omit<TakeInput, "epoch">> {
   if (!program || findMismatch(execution.steps, program.steps, startedIn(rows)) !== undefined) return changed();
-  const walk = createReadingWalk(execution, rows, program);
+  const { run, walk, difference } = await replay(execution, rows, [], program);
   try {
-    if (replayRows(rows, [], walk) !== undefined) return changed();
-    const taken = new Set(rows.flatMap(({ row }) => (row?.kind === "wake" ? (eventOf(row) ?? []) : [])));
-    // The drive looks for more.
-    const { takes } = await findTakes(mailboxes.readerOf(execution), {
-      execution,
-      walk,
-      hasTaken: (id) => taken.has(id),
-    });
+    if (difference !== undefined) return changed();
+    const taker = { execution, walk, hasTaken: (id: string) => run.hasTaken(id) };
+    const { takes } = await findTakes(mailboxes.readerOf(execution), taker); // the drive looks for more
     return { at: Date.now(), takes };
   } finally {
     walk.release("Only its journal was read");
