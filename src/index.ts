@@ -98,7 +98,7 @@ export type {
   Retry,
   TypedWorkflow,
   WorkflowDefinition,
-} from "./engine/definition.ts";
+} from "./engine/definition/definition.ts";
 
 // Steps
 export { andAgent, type AgentOptions as AndAgentOptions, type PromptContext } from "./workflows/steps/and-agent.ts";
@@ -142,10 +142,10 @@ export type {
   StepSchemas,
   TypedStep,
 } from "./workflows/steps/step.ts";
-export type { Step } from "./engine/definition.ts";
-export type { StepShape, StepTraits } from "./engine/step-traits.ts";
-export type { StepContext } from "./engine/step-context.ts";
-export type { Agent, Prompt, WorkflowReference } from "./engine/reference.ts";
+export type { Step } from "./engine/definition/definition.ts";
+export type { StepShape, StepTraits } from "./engine/definition/step-traits.ts";
+export type { StepContext } from "./engine/definition/step-context.ts";
+export type { Agent, Prompt, WorkflowReference } from "./engine/definition/reference.ts";
 
 // Schedules
 export {

@@ -109,13 +109,15 @@ it("keeps effects out of the interpreter: no logger, tracer, timer or attempt, n
     "src/core/cut.ts",
     "src/core/error.ts",
     "src/core/iso-time.ts",
-    "src/engine/code-table.ts",
+    "src/engine/definition/code-table.ts",
+    "src/engine/walk/entries.ts",
     "src/engine/walk/fibers.ts",
     "src/engine/walk/interpreter.ts",
     "src/engine/walk/journal-keys.ts",
     "src/engine/walk/pending.ts",
     "src/engine/walk/retry-delay.ts",
     "src/engine/walk/value.ts",
+    "src/engine/walk/walk-state.ts",
   ]);
 });
 

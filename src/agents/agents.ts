@@ -12,11 +12,11 @@ import {
 import type { Logger } from "../core/log.ts";
 import type { Metrics } from "../core/metrics.ts";
 import type { Tracer } from "../core/trace.ts";
-import type { AskAgent } from "../engine/ask.ts";
+import type { AskAgent } from "../engine/definition/ask.ts";
 import type { Engine } from "../engine/contract/engine.ts";
 import type { ConversationKey, Conversations } from "../engine/contract/conversations.ts";
 import type { UsageStore } from "../engine/contract/usage.ts";
-import { DeletedConversationError } from "../engine/stored-conversation.ts";
+import { DeletedConversationError } from "../engine/stored/stored-conversation.ts";
 import { createAsk } from "./call/ask.ts";
 import { createToolAsk } from "./call/tool-ask.ts";
 import { ModelError } from "./call/failure.ts";

@@ -2,7 +2,7 @@ import type { LanguageModel, LanguageModelUsage, ModelMessage, StepResult, ToolS
 import type { Authorize } from "../core/authorize.ts";
 import { cut } from "../core/cut.ts";
 import { idRule, isId } from "../core/id.ts";
-import type { Agent } from "../engine/reference.ts";
+import type { Agent } from "../engine/definition/reference.ts";
 import type { Runtime } from "../engine/runtime.ts";
 import type { AgentContext } from "./context.ts";
 import type { AnyTool } from "./tool.ts";

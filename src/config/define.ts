@@ -10,7 +10,7 @@ import type { Authorize } from "../core/authorize.ts";
 import { explain } from "../core/explain.ts";
 import type { Logger } from "../core/log.ts";
 import type { Backend } from "../engine/contract/backend.ts";
-import type { WorkflowDefinition } from "../engine/definition.ts";
+import type { WorkflowDefinition } from "../engine/definition/definition.ts";
 import type { Runtime, SystemRuntime } from "../engine/runtime.ts";
 import { basePathRule, isBasePath } from "../http/base-path.ts";
 import { isProxy, proxyRule } from "../http/client-address.ts";

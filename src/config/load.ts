@@ -2,7 +2,7 @@ import { existsSync, readdirSync, realpathSync, statSync } from "node:fs";
 import { basename, dirname, join, resolve, sep } from "node:path";
 import { isAgent, type AgentDefinition } from "../agents/define.ts";
 import { findWrongSdk } from "../agents/sdk.ts";
-import type { WorkflowDefinition } from "../engine/definition.ts";
+import type { WorkflowDefinition } from "../engine/definition/definition.ts";
 import { isSchedule, type ScheduleDefinition } from "../schedules/define.ts";
 import { isWorkflow } from "../workflows/define.ts";
 import { noProvider, parseConfig, type ResolvedConfig } from "./define.ts";

@@ -1,6 +1,6 @@
-import type { Step } from "./definition.ts";
+import type { Step } from "./definition/definition.ts";
 import type { DescribedStep, StepPlace } from "./execution.ts";
-import { hasBranches, hasOwnPaths, toTraits } from "./step-traits.ts";
+import { hasBranches, hasOwnPaths, toTraits } from "./definition/step-traits.ts";
 
 /**
  * The reason why an execution cannot continue on new code: the first difference among the steps that have started.
@@ -26,6 +26,9 @@ export function findMismatch(
 /** The message about a row of a journal that the code does not lead to. */
 export const toRowMismatch = (key: string): string =>
   `the journal has a result for ${key} that this version does not produce`;
+/** The message about a status that the code does not lead to; `last` is the key of the last row. */
+export const toStatusMismatch = (last: string): string =>
+  `the stored status after ${last} is not the one that this version produces`;
 
 /** The first difference among a number of steps. */
 function findChange(before: readonly StepPlace[], after: readonly StepPlace[], count: number): string | undefined {

@@ -1,7 +1,7 @@
 import type { Caller } from "../core/caller.ts";
 import type { JsonText } from "../core/json.ts";
 import type { SpanIds } from "../core/trace.ts";
-import type { StepTraits } from "./step-traits.ts";
+import type { StepTraits } from "./definition/step-traits.ts";
 
 export const executionStatuses = ["running", "suspended", "completed", "error"] as const;
 export type ExecutionStatus = (typeof executionStatuses)[number];

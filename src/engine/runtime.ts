@@ -3,7 +3,7 @@ import type { Logger } from "../core/log.ts";
 import type { OutputOf, Schema } from "../core/schema.ts";
 import type { Execution, ExecutionStatus } from "./execution.ts";
 import type { AttemptRecords } from "./contract/records.ts";
-import type { Agent, Prompt, WorkflowReference } from "./reference.ts";
+import type { Agent, Prompt, WorkflowReference } from "./definition/reference.ts";
 import type { Suspension, SuspensionKind } from "./suspension.ts";
 
 /**

@@ -1,7 +1,7 @@
 import { Cron } from "croner";
 import { cut } from "../core/cut.ts";
 import { quote } from "../core/quote.ts";
-import { toMs, type Duration } from "../engine/until.ts";
+import { toMs, type Duration } from "../engine/definition/until.ts";
 import { toZone, type Zone } from "./zone.ts";
 
 /** The times of a schedule, in milliseconds since 1970. */

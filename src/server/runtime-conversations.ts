@@ -12,7 +12,7 @@ import { unchecked } from "../core/caller.ts";
 import { badRequest, ServeError } from "../core/error.ts";
 import { validate } from "../core/schema.ts";
 import type { ConversationKey } from "../engine/contract/conversations.ts";
-import type { Agent } from "../engine/reference.ts";
+import type { Agent } from "../engine/definition/reference.ts";
 import type { RuntimeConversations } from "../engine/runtime.ts";
 import { OptionalId } from "../http/given-id.ts";
 

@@ -10,7 +10,7 @@ import { badRequest, notFound, ServeError } from "../core/error.ts";
 import { newId } from "../core/id.ts";
 import { fromJsonText, isObject } from "../core/json.ts";
 import { validate, type Schema } from "../core/schema.ts";
-import type { Agent, Prompt, WorkflowReference } from "../engine/reference.ts";
+import type { Agent, Prompt, WorkflowReference } from "../engine/definition/reference.ts";
 import type { Engine } from "../engine/contract/engine.ts";
 import type { ConversationKey } from "../engine/contract/conversations.ts";
 import type { ExecutionState } from "../engine/execution.ts";

@@ -2,9 +2,15 @@ import type { Authorize } from "../core/authorize.ts";
 import { cut } from "../core/cut.ts";
 import { idRule, isId } from "../core/id.ts";
 import type { InputOf, OutputOf, Schema } from "../core/schema.ts";
-import { checkConcurrency } from "../engine/concurrency.ts";
-import type { ConcurrencyOptions, Retry, Step, TypedWorkflow, WorkflowDefinition } from "../engine/definition.ts";
-import type { Duration } from "../engine/until.ts";
+import { checkConcurrency } from "../engine/definition/concurrency.ts";
+import type {
+  ConcurrencyOptions,
+  Retry,
+  Step,
+  TypedWorkflow,
+  WorkflowDefinition,
+} from "../engine/definition/definition.ts";
+import type { Duration } from "../engine/definition/until.ts";
 import { andAgent, type AgentOptions } from "./steps/and-agent.ts";
 import { andAll, type BranchOptions, type OutputsOf } from "./steps/and-all.ts";
 import { andBranch, type BranchesOptions } from "./steps/and-branch.ts";

@@ -1,7 +1,7 @@
 import { toJsonSchema, type JsonSchema, type Side } from "../core/json-schema.ts";
 import type { Schema } from "../core/schema.ts";
-import type { Step, WorkflowDefinition } from "../engine/definition.ts";
-import { toTraits, type StepTraits } from "../engine/step-traits.ts";
+import type { Step, WorkflowDefinition } from "../engine/definition/definition.ts";
+import { toTraits, type StepTraits } from "../engine/definition/step-traits.ts";
 
 export interface WorkflowSummary {
   id: string;

@@ -5,7 +5,7 @@ import { toJsonText, type JsonText } from "../core/json.ts";
 import { validate, type Schema } from "../core/schema.ts";
 import { currentSpan } from "../core/trace.ts";
 import { applyIdentity, type CallContext, type Claims } from "../core/caller.ts";
-import type { WorkflowDefinition } from "../engine/definition.ts";
+import type { WorkflowDefinition } from "../engine/definition/definition.ts";
 import { findMismatch, hasSameSteps } from "../engine/compare-steps.ts";
 import type { Begun, Engine } from "../engine/contract/engine.ts";
 import type { Program } from "../engine/contract/program.ts";

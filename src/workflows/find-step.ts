@@ -1,5 +1,5 @@
-import type { Step, WorkflowDefinition } from "../engine/definition.ts";
-import { hasOwnPaths } from "../engine/step-traits.ts";
+import type { Step, WorkflowDefinition } from "../engine/definition/definition.ts";
+import { hasOwnPaths } from "../engine/definition/step-traits.ts";
 
 /** A step, and the workflow or sub-workflow that it is part of. */
 export interface FoundStep {

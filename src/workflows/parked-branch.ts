@@ -1,7 +1,7 @@
 import { ServeError } from "../core/error.ts";
 import { toIso } from "../core/iso-time.ts";
 import type { Engine } from "../engine/contract/engine.ts";
-import type { WorkflowDefinition } from "../engine/definition.ts";
+import type { WorkflowDefinition } from "../engine/definition/definition.ts";
 import type { ExecutionState, ParkedBranch, Transition } from "../engine/execution.ts";
 import { readSteps } from "../engine/steps/read-steps.ts";
 import { isForPerson } from "../engine/walk/pending.ts";

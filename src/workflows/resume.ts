@@ -5,7 +5,7 @@ import type { JsonText } from "../core/json.ts";
 import { validate, type Schema } from "../core/schema.ts";
 import { currentSpan } from "../core/trace.ts";
 import type { Engine } from "../engine/contract/engine.ts";
-import type { WorkflowDefinition } from "../engine/definition.ts";
+import type { WorkflowDefinition } from "../engine/definition/definition.ts";
 import type { ExecutionState, Transition } from "../engine/execution.ts";
 import { readSteps } from "../engine/steps/read-steps.ts";
 import { isForPerson } from "../engine/walk/pending.ts";

@@ -1,7 +1,7 @@
 import * as v from "valibot";
 import type { ExecutionChange } from "../engine/contract/engine.ts";
 import { executionStatuses, type ExecutionStatus } from "../engine/execution.ts";
-import { stepShapes } from "../engine/step-traits.ts";
+import { stepShapes } from "../engine/definition/step-traits.ts";
 import { suspensionKinds } from "../engine/suspension.ts";
 import { stepStatuses } from "../engine/steps/step-record.ts";
 import type { StepDetail, WorkflowDetail, WorkflowSummary } from "./describe.ts";

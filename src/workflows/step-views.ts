@@ -4,7 +4,7 @@ import { fromJsonText, type JsonText } from "../core/json.ts";
 import type { CreateWalk } from "../engine/attempts/walk.ts";
 import type { Engine } from "../engine/contract/engine.ts";
 import type { Execution, ExecutionState, StepPlace } from "../engine/execution.ts";
-import { maxListedBytes, maxPageBytes, toTruncated } from "../engine/listed-value.ts";
+import { maxListedBytes, maxPageBytes, toTruncated } from "../engine/stored/listed-value.ts";
 import type { ParkedStep } from "../engine/steps/parked-step.ts";
 import { readSteps } from "../engine/steps/read-steps.ts";
 import type { HistoryOptions, StepRecord } from "../engine/steps/step-history.ts";

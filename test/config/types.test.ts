@@ -1,6 +1,6 @@
 import { describe, expectTypeOf, it } from "vitest";
 import { defineAgent, defineConfig, defineWorkflow, type AgentDefinition, type Config } from "agentserve";
-import type { WorkflowDefinition } from "../../src/engine/definition.ts";
+import type { WorkflowDefinition } from "../../src/engine/definition/definition.ts";
 
 // Compiled by `tsc -p test`; what is marked @ts-expect-error must not compile.
 const options = { instructions: "Help.", model: "openai/gpt" };

@@ -7,7 +7,8 @@ import { afterTransition, isEnd, isLegal } from "../../src/engine/rules/transiti
 import type { NextTimes } from "../../src/engine/runs/agenda.ts";
 import type { FoundTakes } from "../../src/engine/runs/find-takes.ts";
 import { textOf, type JournalRow } from "../../src/engine/runs/journal-row.ts";
-import { notStarted, Run, type Change, type Outcome, type RunPort } from "../../src/engine/runs/run.ts";
+import { Run } from "../../src/engine/runs/run.ts";
+import { notStarted, type Change, type Outcome, type RunPort } from "../../src/engine/runs/run-port.ts";
 import type { AttemptPlan } from "../../src/engine/walk/decision.ts";
 import { resolveTransition } from "../../src/engine/execution.ts";
 import { toText } from "../../src/engine/walk/value.ts";

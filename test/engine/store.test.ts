@@ -4,7 +4,7 @@ import { expect, it, onTestFinished, vi } from "vitest";
 import { Store, type Expiry, type StoredState } from "../../src/backends/embedded/store/store.ts";
 import type { Execution, Transition } from "../../src/engine/execution.ts";
 import type { JournalRow } from "../../src/engine/runs/journal-row.ts";
-import type { Change } from "../../src/engine/runs/run.ts";
+import type { Change } from "../../src/engine/runs/run-port.ts";
 import { newFile } from "../harness/folders.ts";
 
 const steps = [["a", "andThen", 0]] as const;

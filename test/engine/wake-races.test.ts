@@ -3,7 +3,7 @@ import { setImmediate } from "node:timers/promises";
 import { andSleep, andThen, defineWorkflow } from "agentserve";
 import { expect, it } from "vitest";
 import { unchecked } from "../../src/core/caller.ts";
-import type { WorkflowDefinition } from "../../src/engine/definition.ts";
+import type { WorkflowDefinition } from "../../src/engine/definition/definition.ts";
 import { begin } from "../../src/workflows/executions.ts";
 import { resume } from "../../src/workflows/resume.ts";
 import { bySize } from "../harness/size.ts";

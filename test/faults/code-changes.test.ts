@@ -3,7 +3,7 @@ import { join } from "node:path";
 import { describe, expect, it, onTestFinished } from "vitest";
 import * as v from "valibot";
 import { andAll, andTap, andThen, andWhen, defineWorkflow } from "agentserve";
-import type { WorkflowDefinition } from "../../src/engine/definition.ts";
+import type { WorkflowDefinition } from "../../src/engine/definition/definition.ts";
 import { createSharedFolder } from "../harness/folders.ts";
 import { patienceMs } from "../harness/patience.ts";
 import { openPlace } from "../harness/places.ts";

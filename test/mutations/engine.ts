@@ -16,16 +16,16 @@ export const engine: readonly Mutation[] = [
   },
   {
     breaks: "A resume does not restore the retry budget of the step that was suspended",
-    file: `${walk}/interpreter.ts`,
-    find: `        resumed = (yield { type: "park", branch }) as ResumeInput;`,
-    replace: `        resumed = (yield { type: "park", branch }) as ResumeInput; continue;`,
+    file: `${walk}/entries.ts`,
+    find: `resumed = (yield { type: "park", branch }) as ResumeInput;`,
+    replace: `resumed = (yield { type: "park", branch }) as ResumeInput; continue;`,
     suite: "test/engine/walk/decisions.test.ts",
   },
   {
     breaks: "A fork that ends at once has ended before its start",
-    file: `${walk}/interpreter.ts`,
-    find: "this.#clock = Math.max(result.at, this.#forkedAt);",
-    replace: "this.#clock = result.at;",
+    file: `${walk}/walk-state.ts`,
+    find: "this.clock = Math.max(at, this.#forkedAt);",
+    replace: "this.clock = at;",
     suite: "test/engine/walk/decisions.test.ts",
   },
   {
@@ -160,15 +160,15 @@ export const engine: readonly Mutation[] = [
   {
     breaks: "Steps start for a resume that is not committed",
     file: `${runs}/run.ts`,
-    find: `if (this.#committed.status !== "running" || this.#decided`,
-    replace: `if (this.#decided`,
+    find: `return this.#committed.status === "running" && this.#decided.status`,
+    replace: `return this.#decided.status`,
     suite: "test/engine/commit-moments.test.ts",
   },
   {
     breaks: "The result of a step that ends while its execution is suspended is lost",
     file: `${runs}/run.ts`,
-    find: `return status !== "suspended" || this.#inFlight === 0;`,
-    replace: `return status !== "suspended" || this.#inFlight >= 0;`,
+    find: `if (status !== "suspended" || this.#inFlight === 0) this`,
+    replace: `if (status !== "suspended" || this.#inFlight >= 0) this`,
     suite: "test/engine/final-end.test.ts",
   },
   {
@@ -340,7 +340,7 @@ export const engine: readonly Mutation[] = [
   },
   {
     breaks: "One event more is stored than limits.storedEvents allows",
-    file: "src/engine/sent-event.ts",
+    file: "src/engine/stored/sent-event.ts",
     find: "count < Math.max(1,",
     replace: "count <= Math.max(1,",
     suite: "test/workflows/waits/events.test.ts",
@@ -410,9 +410,9 @@ export const engine: readonly Mutation[] = [
   },
   {
     breaks: "A wait whose time has come after an event ends before it",
-    file: `${runs}/run.ts`,
-    find: "this.#wakeDue(request, { key, at: receivedAt })",
-    replace: "this.#wakeDue(request)",
+    file: `${runs}/run-waits.ts`,
+    find: "this.#endDue(request, { key, at: receivedAt })",
+    replace: "this.#endDue(request)",
     suite: "test/workflows/waits",
   },
   {

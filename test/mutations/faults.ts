@@ -4,9 +4,9 @@ import type { Mutation } from "./mutation.ts";
 export const faults: readonly Mutation[] = [
   {
     breaks: "A step that runs again after a crash has another idempotency key",
-    file: "src/engine/walk/interpreter.ts",
-    find: "const idempotencyKey = toIdempotencyKey(this.#executionId, stableKey);",
-    replace: "const idempotencyKey = toIdempotencyKey(this.#executionId, `${stableKey}@${process.pid}`);",
+    file: "src/engine/walk/entries.ts",
+    find: "const idempotencyKey = toIdempotencyKey(state.executionId, stableKey);",
+    replace: "const idempotencyKey = toIdempotencyKey(state.executionId, `${stableKey}@${process.pid}`);",
     suite: "test/faults/kills/kills.test.ts",
   },
   {

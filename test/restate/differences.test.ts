@@ -5,7 +5,7 @@ import { restate } from "agentserve/backends/restate";
 import { describe, expect, it, onTestFinished } from "vitest";
 import { setTimeout as sleep } from "node:timers/promises";
 import { unchecked } from "../../src/core/caller.ts";
-import type { WorkflowDefinition } from "../../src/engine/definition.ts";
+import type { WorkflowDefinition } from "../../src/engine/definition/definition.ts";
 import { begin as beginExecution } from "../../src/workflows/executions.ts";
 import { openEngine } from "./engine.ts";
 import type { Config } from "../../src/config/define.ts";

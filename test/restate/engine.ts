@@ -5,7 +5,7 @@ import { createProgram } from "../../src/engine/attempts/live-walk.ts";
 import type { CreateWalk } from "../../src/engine/attempts/walk.ts";
 import type { Backend } from "../../src/engine/contract/backend.ts";
 import type { Engine } from "../../src/engine/contract/engine.ts";
-import type { WorkflowDefinition } from "../../src/engine/definition.ts";
+import type { WorkflowDefinition } from "../../src/engine/definition/definition.ts";
 import type { Runnable } from "../../src/workflows/executions.ts";
 import { noRuntime } from "../harness/no-runtime.ts";
 import { noTracer } from "../harness/tracer.ts";

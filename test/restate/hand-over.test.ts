@@ -4,7 +4,7 @@ import { andAll, andWorkflow, defineWorkflow, embedded } from "agentserve";
 import { expect, it, onTestFinished } from "vitest";
 import { unchecked } from "../../src/core/caller.ts";
 import type { Engine } from "../../src/engine/contract/engine.ts";
-import type { WorkflowDefinition } from "../../src/engine/definition.ts";
+import type { WorkflowDefinition } from "../../src/engine/definition/definition.ts";
 import type { LiveEvent, StoredEvent } from "../../src/engine/events.ts";
 import { begin, type Runnable } from "../../src/workflows/executions.ts";
 import { patienceMs } from "../harness/patience.ts";

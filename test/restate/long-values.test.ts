@@ -1,7 +1,7 @@
 import { randomUUID } from "node:crypto";
 import { expect, it, onTestFinished } from "vitest";
 import { unchecked } from "../../src/core/caller.ts";
-import type { WorkflowDefinition } from "../../src/engine/definition.ts";
+import type { WorkflowDefinition } from "../../src/engine/definition/definition.ts";
 import { defineWorkflow } from "../../src/index.ts";
 import { begin } from "../../src/workflows/executions.ts";
 import { resume } from "../../src/workflows/resume.ts";

@@ -2,7 +2,7 @@ import { randomUUID } from "node:crypto";
 import { defineWorkflow } from "agentserve";
 import { expect, it } from "vitest";
 import { unchecked } from "../../src/core/caller.ts";
-import type { WorkflowDefinition } from "../../src/engine/definition.ts";
+import type { WorkflowDefinition } from "../../src/engine/definition/definition.ts";
 import { begin } from "../../src/workflows/executions.ts";
 import { resume } from "../../src/workflows/resume.ts";
 import { patienceMs } from "../harness/patience.ts";

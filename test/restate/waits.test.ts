@@ -3,7 +3,7 @@ import { randomUUID } from "node:crypto";
 import { describe, expect, it, onTestFinished } from "vitest";
 import { unchecked } from "../../src/core/caller.ts";
 import type { JsonText } from "../../src/core/json.ts";
-import type { WorkflowDefinition } from "../../src/engine/definition.ts";
+import type { WorkflowDefinition } from "../../src/engine/definition/definition.ts";
 import { begin as beginOn } from "../../src/workflows/executions.ts";
 import { openEngine } from "./engine.ts";
 import { freePort } from "./restate-server.ts";

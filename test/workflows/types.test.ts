@@ -17,7 +17,7 @@ import {
   type Retry,
   type StepContext,
 } from "agentserve";
-import type { Agent } from "../../src/engine/reference.ts";
+import type { Agent } from "../../src/engine/definition/reference.ts";
 import type { Workflow } from "../../src/workflows/define.ts";
 
 // Compiled by `tsc -p test`; what is marked @ts-expect-error must not compile.

@@ -5,7 +5,7 @@ import { cut } from "../../core/cut.ts";
 import { notFound } from "../../core/error.ts";
 import { toIso } from "../../core/iso-time.ts";
 import type { ConversationKey, Conversations } from "../../engine/contract/conversations.ts";
-import type { Approver, CallFilter, FoundCall } from "../../engine/pending-calls.ts";
+import type { Approver, CallFilter, FoundCall } from "../../engine/stored/pending-calls.ts";
 import type { AskedApproval } from "../call/pending-calls.ts";
 import type { Decider } from "../call/turn-parts.ts";
 import type { AgentsOfSnapshot, RegisteredAgent } from "../find-agent.ts";

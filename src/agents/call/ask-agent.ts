@@ -1,6 +1,6 @@
 import type { ModelMessage } from "ai";
 import { ServeError } from "../../core/error.ts";
-import type { DecidedCall } from "../../engine/pending-calls.ts";
+import type { DecidedCall } from "../../engine/stored/pending-calls.ts";
 import type { AgentTool } from "../tools/agent-tool.ts";
 import { InnerApproval, type InnerCall } from "../tools/inner-approval.ts";
 import type { ToolCall } from "../tools/tool-call.ts";

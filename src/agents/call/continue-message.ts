@@ -1,7 +1,7 @@
 import type { ModelMessage } from "ai";
 import { notFound, ServeError } from "../../core/error.ts";
 import type { ChangedMessage } from "../../engine/contract/conversations.ts";
-import type { Approver } from "../../engine/pending-calls.ts";
+import type { Approver } from "../../engine/stored/pending-calls.ts";
 import { decide, mostOfReason, type Decided, type Decision } from "./decisions.ts";
 import { toDrafts, toStored, withModels, type Draft } from "./draft.ts";
 import { invalid } from "./files.ts";

@@ -1,5 +1,5 @@
 import { ServeError } from "../../core/error.ts";
-import type { CallOutcome, DecidedCall, PendingCall } from "../../engine/pending-calls.ts";
+import type { CallOutcome, DecidedCall, PendingCall } from "../../engine/stored/pending-calls.ts";
 import { superseded, type OpenApproval } from "./pending-calls.ts";
 
 /** The most characters of a reason. */

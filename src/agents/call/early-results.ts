@@ -1,6 +1,6 @@
 import type { ModelMessage, ToolCallPart } from "ai";
 import { toErrorMessage } from "../../core/error.ts";
-import type { CallOutcome } from "../../engine/pending-calls.ts";
+import type { CallOutcome } from "../../engine/stored/pending-calls.ts";
 import type { SdkPart } from "../messages/answer-parts.ts";
 
 type ResultPart = Extract<SdkPart, { type: "tool-result" | "tool-error" | "tool-output-denied" }>;

@@ -1,6 +1,6 @@
 import type { ModelMessage } from "ai";
 import { ServeError } from "../../core/error.ts";
-import type { DecidedCall } from "../../engine/pending-calls.ts";
+import type { DecidedCall } from "../../engine/stored/pending-calls.ts";
 import type { ExecutionEnd } from "../tools/outside.ts";
 import { invalid } from "./files.ts";
 import type { ClientMessage } from "./messages.ts";

@@ -9,7 +9,7 @@ import type { Metrics } from "../../core/metrics.ts";
 import { currentScope } from "../../core/scope.ts";
 import type { Span, SpanIds, SpanOptions, Tracer } from "../../core/trace.ts";
 import type { ConversationKey } from "../../engine/contract/conversations.ts";
-import type { CallOutcome } from "../../engine/pending-calls.ts";
+import type { CallOutcome } from "../../engine/stored/pending-calls.ts";
 import type { Runtime, StepCaller } from "../../engine/runtime.ts";
 import type { UsageRow, UsageStore } from "../../engine/contract/usage.ts";
 import type { AgentContext } from "../context.ts";

@@ -1,6 +1,6 @@
 import type { ModelMessage } from "ai";
 import { ServeError } from "../../core/error.ts";
-import { mostPending, type CallOutcome, type PendingCall } from "../../engine/pending-calls.ts";
+import { mostPending, type CallOutcome, type PendingCall } from "../../engine/stored/pending-calls.ts";
 import type { ExecutionCall } from "../messages/ui-message.ts";
 import type { Draft } from "./draft.ts";
 import type { InnerCall } from "../tools/inner-approval.ts";

@@ -3,7 +3,7 @@ import type { CallContext } from "../../core/caller.ts";
 import { AgentError, ServeError } from "../../core/error.ts";
 import type { Schema } from "../../core/schema.ts";
 import { scopeRecords, type AttemptRecords } from "../../engine/contract/records.ts";
-import type { Prompt } from "../../engine/reference.ts";
+import type { Prompt } from "../../engine/definition/reference.ts";
 import type { StepCaller } from "../../engine/runtime.ts";
 import type { AgentDefinition } from "../define.ts";
 import { fromSchema } from "../schemas/object-shape.ts";

@@ -1,7 +1,7 @@
 import type { ModelMessage } from "ai";
 import type { JsonText } from "../../core/json.ts";
 import type { AdmitHistory, ChangedMessage, Turn } from "../../engine/contract/conversations.ts";
-import type { Approver, DecidedCall } from "../../engine/pending-calls.ts";
+import type { Approver, DecidedCall } from "../../engine/stored/pending-calls.ts";
 import type { StoredUiMessage } from "../messages/ui-message.ts";
 import type { ExecutionEnd } from "../tools/outside.ts";
 import type { Decision } from "./decisions.ts";

@@ -7,9 +7,9 @@ import {
   type StoredMessage,
   type Turn,
 } from "../../engine/contract/conversations.ts";
-import type { CallOutcome, DecidedCall, PendingCall } from "../../engine/pending-calls.ts";
+import type { CallOutcome, DecidedCall, PendingCall } from "../../engine/stored/pending-calls.ts";
 import { yieldAfter } from "../messages/long-text.ts";
-import { toTitle } from "../../engine/stored-conversation.ts";
+import { toTitle } from "../../engine/stored/stored-conversation.ts";
 import type { StoredUiMessage, UiParts } from "../messages/ui-message.ts";
 import type { ContinuedCall } from "../tools/inner-approval.ts";
 import { continueMessage, supersede } from "./continue-message.ts";

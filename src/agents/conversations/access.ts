@@ -10,7 +10,7 @@ import type {
   ConversationOwner,
   ConversationPage,
   StoredConversation,
-} from "../../engine/stored-conversation.ts";
+} from "../../engine/stored/stored-conversation.ts";
 
 /** The user whose conversations a request is about. */
 export interface AskedUser {

@@ -1,6 +1,6 @@
 import { within } from "../../core/within.ts";
 import type { ConversationKey, Conversations } from "../../engine/contract/conversations.ts";
-import { lengthOf, mostTitle } from "../../engine/stored-conversation.ts";
+import { lengthOf, mostTitle } from "../../engine/stored/stored-conversation.ts";
 import type { Operation } from "../call/operation.ts";
 import type { StoredUiMessage } from "../messages/ui-message.ts";
 

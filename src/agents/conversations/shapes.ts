@@ -1,6 +1,6 @@
 import * as v from "valibot";
 import { toIso } from "../../core/iso-time.ts";
-import type { StoredConversation } from "../../engine/stored-conversation.ts";
+import type { StoredConversation } from "../../engine/stored/stored-conversation.ts";
 
 /** A conversation in a list. */
 export interface ConversationView {

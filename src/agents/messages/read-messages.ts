@@ -1,6 +1,6 @@
 import type { ModelMessage } from "ai";
 import type { ConversationKey, Conversations, MessageRow, PageOptions } from "../../engine/contract/conversations.ts";
-import { isContinued, toMessageId } from "../../engine/message-rows.ts";
+import { isContinued, toMessageId } from "../../engine/stored/message-rows.ts";
 import { addModels } from "./from-models.ts";
 import { yieldAfter } from "./long-text.ts";
 import type { StoredUiMessage } from "./ui-message.ts";

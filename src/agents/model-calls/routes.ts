@@ -1,7 +1,7 @@
 import * as v from "valibot";
 import { cut } from "../../core/cut.ts";
 import { badRequest, notFound } from "../../core/error.ts";
-import { maxPageBytes } from "../../engine/listed-value.ts";
+import { maxPageBytes } from "../../engine/stored/listed-value.ts";
 import { AnyObject } from "../../http/any-object.ts";
 import { defineRoute, type Route } from "../../http/route.ts";
 import { mayInspect } from "../conversations/access.ts";

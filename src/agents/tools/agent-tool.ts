@@ -1,7 +1,7 @@
 import * as v from "valibot";
 import { cut } from "../../core/cut.ts";
 import type { Schema } from "../../core/schema.ts";
-import type { Agent } from "../../engine/reference.ts";
+import type { Agent } from "../../engine/definition/reference.ts";
 import type { AgentId } from "../../engine/runtime.ts";
 import { checkToolOptions } from "./tool-options.ts";
 

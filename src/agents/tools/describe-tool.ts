@@ -1,6 +1,6 @@
 import type { Schema as SdkSchema } from "ai";
 import type { Schema } from "../../core/schema.ts";
-import type { WorkflowDefinition } from "../../engine/definition.ts";
+import type { WorkflowDefinition } from "../../engine/definition/definition.ts";
 import type { AgentTool } from "./agent-tool.ts";
 import type { WorkflowTool } from "./workflow-tool.ts";
 

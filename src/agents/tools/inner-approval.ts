@@ -1,5 +1,5 @@
 import type { ModelMessage } from "ai";
-import type { DecidedCall } from "../../engine/pending-calls.ts";
+import type { DecidedCall } from "../../engine/stored/pending-calls.ts";
 
 /**
  * The state of an agent that a tool has asked, and that waits for an approval. It is stored in the request for the approval,

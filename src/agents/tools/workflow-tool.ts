@@ -1,5 +1,5 @@
 import { cut } from "../../core/cut.ts";
-import type { WorkflowReference } from "../../engine/reference.ts";
+import type { WorkflowReference } from "../../engine/definition/reference.ts";
 import type { ResultOf, StartOf, WorkflowId } from "../../engine/runtime.ts";
 import { checkToolOptions } from "./tool-options.ts";
 

@@ -3,7 +3,7 @@ import { ServeError } from "../../core/error.ts";
 import type { Logger } from "../../core/log.ts";
 import type { Engine } from "../../engine/contract/engine.ts";
 import type { ConversationKey, Conversations } from "../../engine/contract/conversations.ts";
-import type { FoundCall } from "../../engine/pending-calls.ts";
+import type { FoundCall } from "../../engine/stored/pending-calls.ts";
 import type { ExecutionEnd } from "../tools/outside.ts";
 
 export interface WatchParts {

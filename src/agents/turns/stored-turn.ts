@@ -1,7 +1,7 @@
 import type { ModelMessage } from "ai";
 import type { Program } from "../../engine/contract/program.ts";
 import type { Execution } from "../../engine/execution.ts";
-import type { DecidedCall } from "../../engine/pending-calls.ts";
+import type { DecidedCall } from "../../engine/stored/pending-calls.ts";
 import { toTurnsId } from "../../engine/turn-execution.ts";
 import type { AgentCall, HeldTurn, Question } from "../call/call.ts";
 import type { AgentInput } from "../call/messages.ts";

@@ -1,7 +1,7 @@
 import type { Logger } from "../../core/log.ts";
 import type { Program } from "../../engine/contract/program.ts";
 import { createProgram } from "../../engine/attempts/live-walk.ts";
-import type { StepLimits, WorkflowDefinition } from "../../engine/definition.ts";
+import type { StepLimits, WorkflowDefinition } from "../../engine/definition/definition.ts";
 import type { CreateStepRuntime, StepCaller } from "../../engine/runtime.ts";
 import { toTurnsId } from "../../engine/turn-execution.ts";
 import type { AgentDefinition } from "../define.ts";

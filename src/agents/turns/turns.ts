@@ -3,7 +3,7 @@ import { busy, clientLeft, ServeError } from "../../core/error.ts";
 import { newId } from "../../core/id.ts";
 import type { Engine } from "../../engine/contract/engine.ts";
 import type { Conversations, ConversationKey } from "../../engine/contract/conversations.ts";
-import type { FoundCall } from "../../engine/pending-calls.ts";
+import type { FoundCall } from "../../engine/stored/pending-calls.ts";
 import type { StepCaller } from "../../engine/runtime.ts";
 import {
   openTurn,

@@ -1,7 +1,7 @@
 import * as v from "valibot";
 import type { Clock } from "../../core/clock.ts";
 import { badRequest } from "../../core/error.ts";
-import { invalidCursor } from "../../engine/stored-conversation.ts";
+import { invalidCursor } from "../../engine/stored/stored-conversation.ts";
 import { toDay, usageGroupings, type UsageGrouping, type UsageStore } from "../../engine/contract/usage.ts";
 import { defineRoute, type Route } from "../../http/route.ts";
 import { wholeNumber } from "../../http/whole-number.ts";

@@ -19,11 +19,11 @@ import {
   type ConversationPage,
   type Renaming,
   type StoredConversation,
-} from "../../engine/stored-conversation.ts";
-import { toCallNumber, type CallFilter, type CallPage, type FoundCall } from "../../engine/pending-calls.ts";
+} from "../../engine/stored/stored-conversation.ts";
+import { toCallNumber, type CallFilter, type CallPage, type FoundCall } from "../../engine/stored/pending-calls.ts";
 import { toDay } from "../../engine/contract/usage.ts";
 import { removeConversation } from "./remove-conversation.ts";
-import type { ConversationRow } from "./store/conversation-table.ts";
+import type { ConversationRow } from "./store/tables/conversation-table.ts";
 import type { Place } from "./store/message-store.ts";
 import type { Store } from "./store/store.ts";
 import { storeFull, type Space } from "./file/space.ts";

@@ -55,7 +55,7 @@ import { startWatch, type Watch } from "./file/watch.ts";
 import { findPosition } from "../../engine/steps/find-position.ts";
 import type { ScheduleStore } from "../../engine/contract/schedules.ts";
 import { readSteps } from "../../engine/steps/read-steps.ts";
-import type { SentEvent, Sending, Share } from "../../engine/sent-event.ts";
+import type { SentEvent, Sending, Share } from "../../engine/stored/sent-event.ts";
 import { Mailbox } from "./waits/mailbox.ts";
 import { Sleepers } from "./waits/sleepers.ts";
 import { Timers } from "./waits/timers.ts";

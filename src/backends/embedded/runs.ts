@@ -16,7 +16,7 @@ import { isTurn } from "../../engine/turn-execution.ts";
 import { Changes } from "../../engine/runs/changes.ts";
 import type { FoundTakes } from "../../engine/runs/find-takes.ts";
 import { Readers } from "../../engine/runs/readers.ts";
-import type { Change } from "../../engine/runs/run.ts";
+import type { Change } from "../../engine/runs/run-port.ts";
 import { Slots } from "../../engine/runs/slots.ts";
 import { Waiters } from "../../engine/runs/waiters.ts";
 import { Drive, type DriveHost, type Request } from "./drive.ts";

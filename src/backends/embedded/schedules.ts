@@ -1,6 +1,6 @@
 import type { ScheduleChange, ScheduleStore, StoredSchedule } from "../../engine/contract/schedules.ts";
 import { unavailable } from "./file/sqlite-error.ts";
-import type { ScheduleTable } from "./store/schedule-table.ts";
+import type { ScheduleTable } from "./store/tables/schedule-table.ts";
 import type { Writer } from "./store/writer.ts";
 
 interface Parts {

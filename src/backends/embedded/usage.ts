@@ -1,7 +1,7 @@
 import { setImmediate as nextTurn } from "node:timers/promises";
 import type { Logger } from "../../core/log.ts";
-import { invalidCursor } from "../../engine/stored-conversation.ts";
-import { UsageQueue } from "../../engine/usage-queue.ts";
+import { invalidCursor } from "../../engine/stored/stored-conversation.ts";
+import { UsageQueue } from "../../engine/stored/usage-queue.ts";
 import {
   addCounts,
   noUsage,
@@ -13,7 +13,7 @@ import {
   type UsageRow,
   type UsageStore,
 } from "../../engine/contract/usage.ts";
-import { fromColumn, toColumn, toCounts, type StoredUsage, type UsageTable } from "./store/usage-table.ts";
+import { fromColumn, toColumn, toCounts, type StoredUsage, type UsageTable } from "./store/tables/usage-table.ts";
 import type { Writer } from "./store/writer.ts";
 
 interface Parts {

@@ -1,4 +1,4 @@
-import type { SentEvent, Sending, Share } from "../../engine/sent-event.ts";
+import type { SentEvent, Sending, Share } from "../../engine/stored/sent-event.ts";
 import { setTimeout as sleep } from "node:timers/promises";
 import { systemClock, type Clock } from "../../core/clock.ts";
 import { busy, ServeError, shuttingDown } from "../../core/error.ts";
@@ -44,7 +44,7 @@ import { Interruptions } from "./drive/interruptions.ts";
 import { Endpoint } from "./endpoint.ts";
 import { createGroup, toGroupLimits } from "./groups/service.ts";
 import { LocalPlaces } from "./groups/local-places.ts";
-import { listExecutions } from "./list.ts";
+import { listExecutions } from "./list/list.ts";
 import { LocalMailboxes } from "./mailbox/local-mailboxes.ts";
 import { toMailboxKey } from "./mailbox/mailbox-key.ts";
 import { createMailbox, mostEvents, type SendInput } from "./mailbox/service.ts";
@@ -54,20 +54,20 @@ import { createRegister } from "./register/register.ts";
 import { mostChildren } from "./register/register-children.ts";
 import type { Bearing, BeginInput, Copies, MoveInput, MoveResult } from "./register/register-state.ts";
 import { toCopies } from "./drive/copies.ts";
-import { readHistory } from "./history.ts";
+import { readHistory } from "./reads/history.ts";
 import { startedIn } from "./drive/rows.ts";
 import { findDifference } from "./drive/replay-rows.ts";
 import { Replica } from "./replica.ts";
 import { loadSdk } from "./sdk.ts";
 import { createOpenRecords, createRecords } from "./records.ts";
 import { createScheduleBook, RestateSchedules } from "./schedules.ts";
-import { SettledStates } from "./settled-states.ts";
-import { States } from "./states.ts";
-import { StoredEvents } from "./stored-events.ts";
+import { SettledStates } from "./reads/settled-states.ts";
+import { States } from "./reads/states.ts";
+import { StoredEvents } from "./reads/stored-events.ts";
 import { createTurnService, RestateTurns } from "./turns.ts";
 import { createUsage } from "./usage/service.ts";
 import { RestateUsage } from "./usage/usage.ts";
-import { createWait } from "./wait.ts";
+import { createWait } from "./reads/wait.ts";
 
 export interface RestateEngineOptions extends RestateSettings {
   /** The folder of the config. */

@@ -2,7 +2,7 @@ import { UserError } from "../../core/user-error.ts";
 import type { Inspection } from "../../engine/contract/backend.ts";
 import { toNames } from "./calls.ts";
 import { RestateClient } from "./client/client.ts";
-import { countByStatus } from "./list.ts";
+import { countByStatus } from "./list/list.ts";
 import type { RestateSettings } from "./options.ts";
 import { loadSdk } from "./sdk.ts";
 

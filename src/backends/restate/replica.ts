@@ -22,10 +22,10 @@ import { toRecordsKey } from "./records.ts";
 import type { RescueHost } from "./register/register-rescue.ts";
 import type { RescueInput } from "./register/register-state.ts";
 import { toEvents, type StoredRow } from "./drive/rows.ts";
-import type { SettledStates } from "./settled-states.ts";
-import type { States } from "./states.ts";
-import type { StoredEvents } from "./stored-events.ts";
-import type { Clearance } from "./drive/suspects.ts";
+import type { SettledStates } from "./reads/settled-states.ts";
+import type { States } from "./reads/states.ts";
+import type { StoredEvents } from "./reads/stored-events.ts";
+import type { Clearance } from "./drive/interruptions.ts";
 
 interface ReplicaParts {
   readonly executionBytes: number;

@@ -1,26 +1,26 @@
-import { toContextMap } from "../../core/caller.ts";
 import type { ClockTimer } from "../../core/clock.ts";
-import { cut } from "../../core/cut.ts";
 import { longestTimerMs } from "../../core/duration.ts";
-import { isRetryable, isShown, toErrorMessage } from "../../core/error.ts";
-import { fromJsonText, toJsonText, toObject, UnstorableError } from "../../core/json.ts";
+import { isRetryable } from "../../core/error.ts";
+import { fromJsonText, toJsonText, UnstorableError } from "../../core/json.ts";
 import { withIds, type Logger } from "../../core/log.ts";
 import { quote } from "../../core/quote.ts";
 import { validate, type Schema } from "../../core/schema.ts";
-import { runOutOfScope } from "../../core/scope.ts";
 import { runInSpan } from "../../core/trace.ts";
-import type { AskAgent, AskOptions } from "../ask.ts";
-import type { Agent, Prompt } from "../reference.ts";
-import type { TableCode } from "../code-table.ts";
-import type { CodeTools, StepLimits } from "../definition.ts";
-import type { Execution, StoredError } from "../execution.ts";
+import type { AskAgent, AskOptions } from "../definition/ask.ts";
+import type { Agent, Prompt } from "../definition/reference.ts";
+import type { TableCode } from "../definition/code-table.ts";
+import type { CodeTools, StepLimits } from "../definition/definition.ts";
+import type { Execution } from "../execution.ts";
 import { scopeRecords, type AttemptRecords } from "../contract/records.ts";
-import { toRetryDelay } from "../walk/retry-delay.ts";
 import type { CreateStepRuntime, StepCaller, StepRuntime } from "../runtime.ts";
-import type { StepContext, SuspendOptions } from "../step-context.ts";
-import { toUntil } from "../until.ts";
+import type { SuspendOptions } from "../definition/step-context.ts";
+import { toUntil } from "../definition/until.ts";
 import { toText, type Value } from "../walk/value.ts";
 import type { AttemptPlan, AttemptResult, LoopStart } from "../walk/decision.ts";
+import { armSoon } from "./arm-soon.ts";
+import { Context, type ContextSource } from "./context.ts";
+import { toStoredError, type OnFailure } from "./failures.ts";
+import { LoopItems } from "./loop-items.ts";
 import type { LoggedFailures } from "./logged-failures.ts";
 import type { Outputs } from "../walk/interpreter.ts";
 import type { WalkSpans } from "./spans.ts";
@@ -43,11 +43,8 @@ export interface AttemptHost extends WalkHost {
   readonly output: (attempt: Attempt, stepId: string) => Value;
 }
 
-/** Takes the error of a failed attempt, by the execution and the journal key of the attempt. */
-export type OnFailure = (executionId: string, key: string, error: unknown) => void;
-
 /** One run of user code. It reports its first result and drops later ones. */
-export class Attempt implements CodeTools {
+export class Attempt implements CodeTools, ContextSource {
   readonly host: AttemptHost;
   readonly plan: AttemptPlan;
   readonly code: TableCode;
@@ -139,7 +136,7 @@ export class Attempt implements CodeTools {
         return attempt.#endSignal;
       },
       get logger() {
-        return toStepLogger(attempt);
+        return attempt.logger;
       },
       openRecords: async (scope) => scopeRecords(await (attempt.#records ??= attempt.#openRecords()), scope),
     };
@@ -156,6 +153,16 @@ export class Attempt implements CodeTools {
         await write(name, text, usage);
       },
     };
+  }
+
+  get logger(): Logger {
+    const { logger, execution } = this.host;
+    const { id: executionId, workflowId, userId, conversationId } = execution;
+    return withIds(logger, { workflowId, executionId, stepId: this.plan.path, userId, conversationId });
+  }
+
+  output(stepId: string): Value {
+    return this.host.output(this, stepId);
   }
 
   get argument(): unknown {
@@ -283,131 +290,4 @@ export class Attempt implements CodeTools {
   }
 }
 
-/** The result of an entry that begins a loop. */
-class LoopItems {
-  readonly start: LoopStart;
-  readonly items: readonly unknown[] | undefined;
-
-  constructor(start: LoopStart, items: readonly unknown[] | undefined) {
-    this.start = start;
-    this.items = items;
-  }
-}
-
 const outputNames: Readonly<Record<string, string>> = { "": "output", "?": "condition", "<": "input", ">": "result" };
-
-let fresh: Attempt[] = [];
-
-/** Sets the time limit in the next turn of the event loop. Most attempts are over by then and need no timer. */
-function armSoon(attempt: Attempt): void {
-  if (fresh.push(attempt) > 1) return;
-  runOutOfScope(() => setImmediate(armFresh));
-}
-function armFresh(): void {
-  const attempts = fresh;
-  fresh = [];
-  for (const one of attempts) one.arm();
-}
-
-/** The context of a step. A class with getters, so that each part is made only when the step reads it. */
-class Context implements StepContext {
-  readonly #attempt: Attempt;
-  data: unknown;
-
-  constructor(attempt: Attempt) {
-    this.#attempt = attempt;
-    this.data = attempt.read(attempt.plan.data);
-  }
-
-  get suspend(): StepContext["suspend"] {
-    return (reason, data, options) => this.#attempt.suspend(reason, data, options);
-  }
-  get timedOut(): boolean {
-    return this.#attempt.plan.resumed?.isWake === true;
-  }
-  get input(): unknown {
-    return this.#attempt.read(this.#attempt.plan.input);
-  }
-  get resumeData(): unknown {
-    return this.#attempt.read(this.#attempt.plan.resumed?.data);
-  }
-  get resumedBy(): StepContext["resumedBy"] {
-    return structuredClone(this.#attempt.plan.resumed?.by); // a copy, so that a step cannot change it for others
-  }
-  get getStepData(): StepContext["getStepData"] {
-    const { host } = this.#attempt;
-    return (id) => this.#attempt.read(host.output(this.#attempt, id));
-  }
-  get context(): StepContext["context"] {
-    return toContextMap(this.#attempt.host.execution);
-  }
-  get executionId(): string {
-    return this.#attempt.host.execution.id;
-  }
-  get stepId(): string {
-    return this.#attempt.plan.path;
-  }
-  get attempt(): number {
-    return this.#attempt.plan.attempt;
-  }
-  get idempotencyKey(): string {
-    return this.#attempt.plan.idempotencyKey;
-  }
-  get signal(): AbortSignal {
-    return this.#attempt.signal;
-  }
-  get logger(): Logger {
-    return toStepLogger(this.#attempt);
-  }
-  get runtime(): StepRuntime {
-    return this.#attempt.runtime;
-  }
-  get emit(): StepContext["emit"] {
-    return (event) => emitOwn(event, this.#attempt);
-  }
-}
-
-const reserved = /^(workflow|step)-/;
-
-/** Publishes a copy of an author's event. The fields of the server replace the author's, and only stored events have a `seq`. */
-function emitOwn(event: { type: string }, { host, plan: { path } }: Attempt): void {
-  const { execution, publishLive, stepValueBytes, clock } = host;
-  const { seq: _, ...own } = toObject(fromJsonText(toJsonText(event, "event", stepValueBytes)));
-  const { type } = own;
-  if (typeof type !== "string") throw new TypeError("emit: an event needs a type");
-  if (reserved.test(type)) throw new TypeError(`emit: the event type ${cut(type)} is reserved`);
-  const timestamp = new Date(clock.now()).toISOString();
-  publishLive({ ...own, type, executionId: execution.id, from: path, timestamp });
-}
-
-function toStepLogger({ host: { logger, execution }, plan: { path } }: Attempt): Logger {
-  const { id: executionId, workflowId, userId, conversationId } = execution;
-  return withIds(logger, { workflowId, executionId, stepId: path, userId, conversationId });
-}
-
-function toStoredError(error: unknown, attempt: Attempt, isFinal: boolean): StoredError {
-  const { path, key } = attempt.plan;
-  const { spans, onFailure, execution } = attempt.host;
-  const message = toErrorMessage(error);
-  spans.failed(path, error);
-  if (!attempt.isAborted) onFailure?.(execution.id, key, error);
-  logFailure(error, attempt, message, isFinal);
-  if (!isShown(error)) return { message };
-  return error.status < 500 ? { message, shown: true, status: error.status } : { message, shown: true };
-}
-
-/** Logs the failure of an attempt, once: as a warning if it is retried, at `debug` if its result is not needed. */
-function logFailure(error: unknown, attempt: Attempt, message: string, isFinal: boolean): void {
-  const { host, code, plan } = attempt;
-  const logger = toStepLogger(attempt);
-  const { attempt: number, path } = plan;
-  const { retry, isTolerated } = code;
-  const { attempts } = retry;
-  if (attempt.isAborted) return logger.debug("Step aborted", { error, attempt: number });
-  if (!isFinal) {
-    const delayMs = toRetryDelay(retry, number + 1, plan.idempotencyKey);
-    return logger.warn("Step attempt failed", { error, attempt: number, attempts, delayMs });
-  }
-  logger.error("Step failed", { error, attempt: number, ...(isTolerated && { isTolerated }) });
-  if (!isTolerated) host.failures.add(path, message);
-}

@@ -4,7 +4,7 @@ import type { Span, SpanIds, Tracer } from "../../core/trace.ts";
 import type { DescribedStep, Execution, Transition } from "../execution.ts";
 import type { EventBody } from "../events.ts";
 import { StepTree } from "../steps/step-tree.ts";
-import { hasOwnPaths } from "../step-traits.ts";
+import { hasOwnPaths } from "../definition/step-traits.ts";
 import { fromEntryKey, prefixOf } from "../walk/journal-keys.ts";
 
 /** The spans of one walk: the execution, and each step that runs, under the step that contains it. A replay opens none. */

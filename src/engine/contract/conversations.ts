@@ -1,14 +1,21 @@
 import type { JsonText } from "../../core/json.ts";
-import type { CallFilter, CallPage, DecidedCall, FoundCall, PendingCall, WaitingCalls } from "../pending-calls.ts";
+import type {
+  CallFilter,
+  CallPage,
+  DecidedCall,
+  FoundCall,
+  PendingCall,
+  WaitingCalls,
+} from "../stored/pending-calls.ts";
 import type {
   ConversationFilter,
   ConversationKey,
   ConversationPage,
   Renaming,
   StoredConversation,
-} from "../stored-conversation.ts";
+} from "../stored/stored-conversation.ts";
 
-export type { ConversationKey } from "../stored-conversation.ts";
+export type { ConversationKey } from "../stored/stored-conversation.ts";
 
 /** The stored conversations of users with agents. */
 export interface Conversations {

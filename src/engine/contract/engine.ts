@@ -5,7 +5,7 @@ import type { SpanIds } from "../../core/trace.ts";
 import type { LiveEvent, StoredEvent } from "../events.ts";
 import type { Execution, ExecutionState, ExecutionStatus } from "../execution.ts";
 import type { ForkSource } from "../fork.ts";
-import type { SentEvent, Sending, Share } from "../sent-event.ts";
+import type { SentEvent, Sending, Share } from "../stored/sent-event.ts";
 import type { SuspensionKind } from "../suspension.ts";
 import type { TurnStart } from "./conversations.ts";
 import type { HistoryRow } from "./history.ts";

@@ -1,5 +1,5 @@
 import type { CreateWalk } from "../attempts/walk.ts";
-import type { Concurrency } from "../concurrency.ts";
+import type { Concurrency } from "../definition/concurrency.ts";
 import type { DescribedStep } from "../execution.ts";
 
 /** The code of a workflow, as a backend needs it. */

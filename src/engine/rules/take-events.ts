@@ -1,5 +1,5 @@
 import type { EventFilter, Execution } from "../execution.ts";
-import type { SentEvent } from "../sent-event.ts";
+import type { SentEvent } from "../stored/sent-event.ts";
 
 /** A stored event without its data. */
 export interface EventHead extends Pick<SentEvent, "id" | "userId" | "isFromCode"> {

@@ -1,8 +1,9 @@
 import type { Clock } from "../../core/clock.ts";
+import type { Walk } from "../attempts/walk.ts";
 import type { ParkedBranch } from "../execution.ts";
 import type { AttemptPlan } from "../walk/decision.ts";
 import type { Value } from "../walk/value.ts";
-import { countsBefore, type ComingEvent } from "../wait-order.ts";
+import { countsBefore, type ComingEvent } from "../rules/wait-order.ts";
 
 /** The next times of a run: that of a duration by the monotonic clock, that of a date by the wall clock. */
 export interface NextTimes {
@@ -101,20 +102,22 @@ export class Agenda {
     return !this.#waits?.size ? [] : [...this.#waits.keys()].filter((branch) => this.#msUntil(branch) <= 0);
   }
 
-  /** Forgets what no branch waits for any more. Returns the next times. Attempts that may start are not among them. */
-  times(now: number, isWaitingFor: (key: string) => boolean): NextTimes {
+  /** Forgets what no branch waits for any more. Returns the next times, if there are any. Attempts that may start are not among them. */
+  times(now: number, walk: Pick<Walk, "isWaitingFor">): NextTimes | undefined {
+    if (this.isEmpty) return undefined;
     let elapsed = Infinity;
     let date = Infinity;
-    if (this.#starts.length > 0) this.#starts = this.#starts.filter(({ key }) => isWaitingFor(key));
+    if (this.#starts.length > 0) this.#starts = this.#starts.filter(({ key }) => walk.isWaitingFor(key));
     for (const [plan, end] of this.#delays ?? []) {
-      if (!isWaitingFor(plan.key)) this.#delays?.delete(plan);
+      if (!walk.isWaitingFor(plan.key)) this.#delays?.delete(plan);
       else if (end > now) elapsed = Math.min(elapsed, end);
     }
     for (const [branch, end] of this.#waits ?? []) {
-      if (!isWaitingFor(branch.key)) this.#waits?.delete(branch);
+      if (!walk.isWaitingFor(branch.key)) this.#waits?.delete(branch);
       else if (end === undefined) date = Math.min(date, branch.due!.at);
       else elapsed = Math.min(elapsed, end);
     }
+    if (elapsed === Infinity && date === Infinity) return undefined;
     return { ...(elapsed < Infinity && { elapsed }), ...(date < Infinity && { date }) };
   }
 

@@ -22,7 +22,22 @@ export interface JournalRow {
   readonly hasRecords?: true;
 }
 
-export function toEntryRow(id: number, key: string, result: AttemptResult): JournalRow {
+/** A row, and the input of the walk that it holds. */
+interface Entry {
+  readonly row: JournalRow;
+  readonly input: JournalInput;
+}
+
+/** The end of an attempt. */
+export function toEntry(id: number, key: string, result: AttemptResult): Entry {
+  return { row: toEntryRow(id, key, result), input: { key, result: toEntryResult(id, result) } };
+}
+/** A transition from outside. */
+export function toCommandEntry(id: number, epoch: number, command: Transition): Entry {
+  return { row: toCommandRow(id, epoch, command), input: { command: toCommand(id, command) } };
+}
+
+function toEntryRow(id: number, key: string, result: AttemptResult): JournalRow {
   const row = toResultRow(id, key, result);
   return result.hasRecords ? { ...row, hasRecords: true } : row;
 }
@@ -86,7 +101,7 @@ function fromFailureText(text: string): Failure {
 }
 
 /** A result with its long value by reference to the row. */
-export function toEntryResult(row: number, result: AttemptResult): EntryResult {
+function toEntryResult(row: number, result: AttemptResult): EntryResult {
   if ("value" in result) return { ...result, value: toValue(result.value, row) };
   if (!("suspended" in result)) return result;
   const { suspended } = result;
@@ -94,7 +109,7 @@ export function toEntryResult(row: number, result: AttemptResult): EntryResult {
 }
 
 /** A command with its long data by reference to the row. */
-export function toCommand(row: number, command: Transition): Transition<Value> {
+function toCommand(row: number, command: Transition): Transition<Value> {
   return command.to === "running" ? { ...command, data: toValue(command.data, row) } : command;
 }
 

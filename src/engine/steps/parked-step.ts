@@ -2,7 +2,7 @@ import { toIso } from "../../core/iso-time.ts";
 import type { JsonText } from "../../core/json.ts";
 import type { Due } from "../execution.ts";
 import type { JournalRow } from "../runs/journal-row.ts";
-import type { StepTraits } from "../step-traits.ts";
+import type { StepTraits } from "../definition/step-traits.ts";
 import { fromEntryKey, stableKeyOf, toStableKey, toWakeKey } from "../walk/journal-keys.ts";
 import { toValue, type Value } from "../walk/value.ts";
 

@@ -1,5 +1,5 @@
-import { toCodeTable, type CodeTable } from "../code-table.ts";
-import type { WorkflowDefinition } from "../definition.ts";
+import { toCodeTable, type CodeTable } from "../definition/code-table.ts";
+import type { WorkflowDefinition } from "../definition/definition.ts";
 import { toIdempotencyKey } from "../walk/journal-keys.ts";
 import { toRetryDelay } from "../walk/retry-delay.ts";
 import type { DelayOf } from "./select-steps.ts";

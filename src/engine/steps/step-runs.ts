@@ -3,7 +3,7 @@ import { prefixOf } from "../walk/journal-keys.ts";
 import { findFailure, judge, type Verdict } from "./judge-steps.ts";
 import { none, type SharedValue } from "./shared-value.ts";
 import { createFilter, toRecord, type DelayOf, type StepSelection } from "./select-steps.ts";
-import { hasOwnPaths } from "../step-traits.ts";
+import { hasOwnPaths } from "../definition/step-traits.ts";
 import type { StepRecord } from "./step-record.ts";
 import { StepRun } from "./step-run.ts";
 import { toIterationNode, type StepNode, type StepTree } from "./step-tree.ts";

@@ -1,5 +1,5 @@
 import type { DescribedStep } from "../execution.ts";
-import { isSequential, type StepTraits } from "../step-traits.ts";
+import { isSequential, type StepTraits } from "../definition/step-traits.ts";
 
 /** A step of a definition, with its place among the others. It is made of stored data: the workflow may be gone. */
 export interface StepNode {

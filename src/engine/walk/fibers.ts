@@ -1,5 +1,5 @@
 import { toErrorMessage } from "../../core/error.ts";
-import type { Branch, BranchEnd, ForkPlan, Outcome } from "../definition.ts";
+import type { Branch, BranchEnd, ForkPlan, Outcome } from "../definition/definition.ts";
 import type { StoredError, ParkedBranch, Position } from "../execution.ts";
 import type { Value } from "./value.ts";
 import type { AbortPlan, AttemptPlan, EntryResult, ResumeInput } from "./decision.ts";

@@ -1,23 +1,14 @@
-import { toIso } from "../../core/iso-time.ts";
-import type {
-  Branch,
-  BranchEnd,
-  EntryInput,
-  Outcome,
-  Step,
-  StepRunner,
-  WaitInput,
-  WorkflowDefinition,
-} from "../definition.ts";
-import { findCode, type CodeTable } from "../code-table.ts";
+import type { Branch, BranchEnd, Outcome, Step, StepRunner, WorkflowDefinition } from "../definition/definition.ts";
+import type { CodeTable } from "../definition/code-table.ts";
 import type { CopiedEvent, EventBody } from "../events.ts";
-import type { Due, Execution, ParkedBranch, Position, Transition } from "../execution.ts";
+import type { Execution, ParkedBranch, Position, Transition } from "../execution.ts";
+import { runEntry, runWait, type Place } from "./entries.ts";
 import { Fibers } from "./fibers.ts";
-import { prefixOf, toEntryKey, toIdempotencyKey, toStableKey, toWakeKey } from "./journal-keys.ts";
+import { prefixOf } from "./journal-keys.ts";
 import { isForPerson, isShortWait, toPending } from "./pending.ts";
-import { toRetryDelay } from "./retry-delay.ts";
+import { WalkState } from "./walk-state.ts";
 import { inputRow, toValue, type Value } from "./value.ts";
-import type { AttemptPlan, Decision, EntryResult, JournalInput, ResumeInput, Wake } from "./decision.ts";
+import type { Decision, EntryResult, JournalInput, ResumeInput, Wake } from "./decision.ts";
 
 /**
  * Walks a workflow: `next` maps each input of the journal to a decision.
@@ -33,38 +24,22 @@ import type { AttemptPlan, Decision, EntryResult, JournalInput, ResumeInput, Wak
  */
 export class Interpreter {
   readonly #workflow: WorkflowDefinition;
-  readonly #codes: CodeTable;
-  readonly #executionId: string;
+  readonly #state: WalkState;
   readonly #input: Value;
   readonly #fibers = new Fibers();
   #events: EventBody[] = [];
   #copied: CopiedEvent[] | undefined;
-  /** Steps before this one were copied from the original of a fork. */
-  readonly #firstIndex: number;
-  /** The start of a fork. The results that it copies are older. */
-  readonly #forkedAt: number;
-  #clock: number;
-  /** The number of resumes that went back to an earlier step. */
-  #generation = 0;
-  /** The index of the top-level step that the walk has reached. */
-  #topIndex = 0;
   /** The data that each top-level step was given. */
   readonly #stepData: Value[] = [];
   /** The outputs of all steps that have completed, by path. */
   #outputs: Outputs = new Map();
-  /** The number of journal rows of each stable key. */
-  readonly #counts = new Map<string, number>();
   /** The reason why no branch continues: a transition of this walk, or a command. */
   #pausedBy: "decision" | "command" | undefined;
 
-  constructor(workflow: WorkflowDefinition, codes: CodeTable, { id, input, startAt, fork }: Execution) {
+  constructor(workflow: WorkflowDefinition, codes: CodeTable, execution: Execution) {
     this.#workflow = workflow;
-    this.#codes = codes;
-    this.#executionId = id;
-    this.#firstIndex = fork?.stepIndex ?? 0;
-    this.#forkedAt = fork ? startAt : 0;
-    this.#input = toValue(input, inputRow);
-    this.#clock = startAt;
+    this.#state = new WalkState(codes, execution);
+    this.#input = toValue(execution.input, inputRow);
   }
 
   /** Begins the walk, or takes the next input. */
@@ -74,7 +49,7 @@ export class Interpreter {
     else if ("wake" in input) this.#wake(input.wake);
     else this.#onCommand(input.command);
     // The rows that were joined to a copied one may not have been copied.
-    const isWhole = !input || !("wake" in input) || !input.wake.isJoined || this.#isCopied;
+    const isWhole = !input || !("wake" in input) || !input.wake.isJoined || this.#state.isCopied;
     if (!this.#pausedBy && isWhole) this.#fibers.advance();
     const events = this.#events;
     const copied = this.#copied;
@@ -114,7 +89,7 @@ export class Interpreter {
   /** The step in flight, else the next one. */
   position(): Position {
     const { steps } = this.#workflow;
-    const stepIndex = Math.max(0, Math.min(this.#topIndex, steps.length - 1));
+    const stepIndex = Math.max(0, Math.min(this.#state.topIndex, steps.length - 1));
     const found = this.#fibers.position() ?? { stepIndex, stepId: steps[stepIndex]?.id ?? "" };
     return { stepIndex: found.stepIndex, stepId: found.stepId };
   }
@@ -138,20 +113,20 @@ export class Interpreter {
   }
 
   #deliver(key: string, result: EntryResult): void {
-    this.#clock = Math.max(result.at, this.#forkedAt);
+    this.#state.reach(result.at);
     this.#fibers.deliver(key, result);
   }
 
   /** A wait has ended by itself. An execution that is suspended for it is running again. */
   #wake({ key, at, value }: Wake): void {
-    this.#clock = Math.max(at, this.#forkedAt);
+    this.#state.reach(at);
     this.#pausedBy = undefined;
     this.#fibers.resume(key, { data: value, by: undefined, isWake: true });
   }
 
   /** Follows a transition made from outside: suspend, resume, retry, cancel, or the failure of an interrupted execution. */
   #onCommand(command: Transition<Value>): void {
-    this.#clock = command.at;
+    this.#state.clock = command.at;
     if (command.to === "running") {
       if (command.isRetry) this.#fibers.retry();
       // A wake on other code: no wait has ended, the server suspends the execution next.
@@ -180,7 +155,7 @@ export class Interpreter {
 
   /** Forgets the outputs of later steps, and that they have begun. The steps from here on run under new journal keys. */
   #goBack(index: number, resumed: ResumeInput): void {
-    this.#generation++;
+    this.#state.generation++;
     this.#outputs = new Map([...this.#outputs].filter(([, { topIndex }]) => topIndex < index));
     // A resume may name one of these, if the position that it was checked against is old.
     this.#stepData.length = index + 1;
@@ -189,11 +164,11 @@ export class Interpreter {
 
   /** The transition that the branches call for. */
   #toTransition(): Transition<Value> | undefined {
-    const at = this.#clock;
+    const at = this.#state.clock;
     const { ended, waiting } = this.#fibers;
     if (ended && "error" in ended) return { at, to: "error", error: ended.error };
     if (ended) return { at, to: "completed", result: ended.value };
-    if (waiting.size > 0 || this.#isCopied) return undefined; // the waits of copied steps have ended
+    if (waiting.size > 0 || this.#state.isCopied) return undefined; // the waits of copied steps have ended
     const parked = this.#fibers.parkedBranches(); // not empty: nothing has ended and no entry is waited for, so F2 leaves only these
     return isShortWait(parked, at) ? undefined : { at, to: "suspended", ...toPending(parked) };
   }
@@ -204,7 +179,7 @@ export class Interpreter {
     let data = start;
     for (const [index, step] of workflow.steps.entries()) {
       if (index < from) continue;
-      this.#topIndex = index;
+      this.#state.topIndex = index;
       this.#stepData[index] = data;
       ({ value: data } = yield* runner.step(step, data, index === from ? resumed : undefined));
     }
@@ -215,7 +190,7 @@ export class Interpreter {
     const { prefix, codePrefix, input } = place;
     const runner: StepRunner = {
       step: (step, data, resumed) => this.#runStep(runner, prefix, step, data, resumed),
-      entry: (stepId, entry) => this.#runEntry(place, stepId, entry),
+      entry: (stepId, entry) => runEntry(this.#state, place, stepId, entry),
       *fork(fork): Branch<readonly Outcome[]> {
         return (yield { type: "fork", fork }) as readonly Outcome[]; // as Fibers sends them
       },
@@ -228,7 +203,7 @@ export class Interpreter {
           codePrefix: `${codePrefix}${stepId}/`,
           input,
         }),
-      wait: (stepId, wait) => this.#runWait(prefix + stepId, codePrefix + stepId, wait),
+      wait: (stepId, wait) => runWait(this.#state, prefix + stepId, codePrefix + stepId, wait),
       runWorkflow: (stepId, workflow, data) => this.#runWorkflow(runner, place, stepId, workflow, data),
     };
     return runner;
@@ -236,9 +211,9 @@ export class Interpreter {
 
   *#runStep(runner: StepRunner, prefix: string, step: Step, data: Value, resumed?: ResumeInput): Branch {
     const from = prefix + step.id;
-    const stepIndex = this.#topIndex;
+    const stepIndex = this.#state.topIndex;
     const { type: stepType } = step;
-    const isCopied = this.#isCopied;
+    const isCopied = this.#state.isCopied;
     if (isCopied) (this.#copied ??= []).push([from]);
     else this.#events.push({ type: "step-start", from, stepIndex, stepType, attempt: 1 });
     const outcome = yield* step.run(runner, data, resumed);
@@ -262,102 +237,12 @@ export class Interpreter {
     for (const step of workflow.steps) ({ value: data } = yield* runner.step(step, data));
     return yield* checkResult(runner, workflow, data);
   }
-
-  *#runWait(path: string, step: string, { kind, until, event, inlineMs, isSkippable }: WaitInput): Branch<Value> {
-    const stableKey = toStableKey(path, "", this.#generation);
-    const due: Due | undefined =
-      until && ("ms" in until ? { at: this.#clock + until.ms, isElapsed: true } : { at: until.date });
-    const branch: ParkedBranch<Value> = {
-      stepIndex: this.#topIndex,
-      stepId: path,
-      kind,
-      key: toWakeKey(stableKey, this.#count(`~${stableKey}`)),
-      reason: event ? `Waiting for event ${event.name}` : `Sleeping until ${toIso(due!.at)}`,
-      at: this.#clock,
-      due,
-      event: event && { step, ...event },
-      inlineMs,
-      isSkippable: isSkippable || undefined,
-    };
-    const { data, isWake } = (yield { type: "park", branch }) as ResumeInput; // as Fibers sends it
-    return isWake ? data : undefined;
-  }
-
-  *#runEntry(
-    { prefix, codePrefix, input }: Place,
-    stepId: string,
-    { iteration, suffix = "", data, argument, resumed: first, isTolerated }: EntryInput,
-  ): Branch {
-    const path = iteration === undefined ? prefix + stepId : `${prefix}${stepId}/${iteration}`;
-    const codePath = codePrefix + stepId;
-    const { retry } = findCode(this.#codes, codePath, suffix);
-    const stableKey = toStableKey(path, suffix, this.#generation);
-    const idempotencyKey = toIdempotencyKey(this.#executionId, stableKey);
-    const position = { stepIndex: this.#topIndex, stepId: path };
-    let resumed = first;
-    for (let attempt = 1; ;) {
-      const key = toEntryKey(stableKey, this.#count(stableKey));
-      const delay = toRetryDelay(retry, attempt, idempotencyKey);
-      const plan: AttemptPlan = {
-        key,
-        path,
-        codePath,
-        suffix,
-        attempt,
-        delay,
-        dueAt: this.#clock + delay,
-        idempotencyKey,
-        data,
-        argument,
-        input,
-        resumed,
-      };
-      // As Fibers sends it; undefined when the attempt was aborted and the execution is retried.
-      const result = (yield { type: "entry", position, plan }) as EntryResult | undefined;
-      if (!result) {
-        attempt = 1;
-      } else if ("suspended" in result) {
-        const wakeKey = toWakeKey(stableKey, this.#count(`~${stableKey}`));
-        const branch: ParkedBranch<Value> = { ...position, key: wakeKey, at: result.at, ...result.suspended };
-        resumed = (yield { type: "park", branch }) as ResumeInput; // as Fibers sends it
-        attempt = 1;
-      } else if (!("error" in result)) {
-        return { value: result.value, attempt, loop: "loop" in result ? result.loop : undefined };
-      } else if (result.isFinal ?? (attempt >= retry.attempts || this.#isCopied)) {
-        if (isTolerated) return { value: undefined };
-        yield { type: "fail", error: result.error };
-        attempt = 1; // the execution is retried
-      } else {
-        attempt++;
-      }
-    }
-  }
-
-  /** The walk is at a step that was copied: each of its entries has one result, the last one of the original. */
-  get #isCopied(): boolean {
-    return this.#generation === 0 && this.#topIndex < this.#firstIndex;
-  }
-
-  #count(stableKey: string): number {
-    const count = (this.#counts.get(stableKey) ?? 0) + 1;
-    this.#counts.set(stableKey, count);
-    return count;
-  }
 }
 
 export type Outputs = Map<string, { readonly value: Value; readonly topIndex: number }>;
 
 /** The path of an iteration of a loop: `each/3`. */
 const isIteration = /\/\d+$/;
-
-/** The place of steps that share an input: the workflow, a sub-workflow, or an iteration of a loop. */
-interface Place {
-  /** The beginning of their paths, and the same without the numbers of iterations. */
-  readonly prefix: string;
-  readonly codePrefix: string;
-  /** The input of the workflow or sub-workflow. */
-  readonly input: Value;
-}
 
 /** Checks the last value of a workflow against its `result` schema. */
 function* checkResult(runner: StepRunner, { resultSchema }: WorkflowDefinition, data: Value): Branch {

@@ -1,4 +1,4 @@
-import type { Retry } from "../definition.ts";
+import type { Retry } from "../definition/definition.ts";
 
 /**
  * Returns the delay before an attempt, in whole milliseconds: `min(delay × backoff^(attempt − 2), maxDelay)`, and of that

@@ -1,6 +1,6 @@
 import * as v from "valibot";
 import { admit } from "../../core/authorizer.ts";
-import { toUserSender } from "../../engine/sent-event.ts";
+import { toUserSender } from "../../engine/stored/sent-event.ts";
 import { Reply } from "../../http/envelope.ts";
 import { defineRoute, type Route } from "../../http/route.ts";
 import type { Workflows } from "../find.ts";

@@ -1,7 +1,7 @@
-import type { ExecuteCode } from "../../engine/definition.ts";
+import type { ExecuteCode } from "../../engine/definition/definition.ts";
 import type { OutputOf } from "../../core/schema.ts";
-import type { Agent, Prompt } from "../../engine/reference.ts";
-import type { StepContext } from "../../engine/step-context.ts";
+import type { Agent, Prompt } from "../../engine/definition/reference.ts";
+import type { StepContext } from "../../engine/definition/step-context.ts";
 import { createStep, type OwnType, type MaybeSchema, type StepOptions, type TypedStep } from "./step.ts";
 
 /** The step context of `prompt` and `map`. These functions cannot suspend. */

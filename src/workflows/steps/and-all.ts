@@ -1,4 +1,4 @@
-import type { Branch } from "../../engine/definition.ts";
+import type { Branch } from "../../engine/definition/definition.ts";
 import { joinValues } from "../../engine/walk/value.ts";
 import { createStep, type OutputOfStep, type StepIn, type StepOptions, type TypedStep } from "./step.ts";
 

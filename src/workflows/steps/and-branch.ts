@@ -1,4 +1,4 @@
-import type { Branch, StepCodes } from "../../engine/definition.ts";
+import type { Branch, StepCodes } from "../../engine/definition/definition.ts";
 import { joinValues } from "../../engine/walk/value.ts";
 import type { LoopContext } from "./and-for-each.ts";
 import { checkStep } from "./inner.ts";

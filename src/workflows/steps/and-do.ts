@@ -1,4 +1,4 @@
-import type { Branch, Step } from "../../engine/definition.ts";
+import type { Branch, Step } from "../../engine/definition/definition.ts";
 import type { LoopContext } from "./and-for-each.ts";
 import { checkCount } from "./and-for-each.ts";
 import { runInner, toInnerSteps, type Inner, type InnerSteps, type LastOutput } from "./inner.ts";

@@ -1,6 +1,6 @@
-import type { Branch, BranchEnd, CodeTools, StepCodes } from "../../engine/definition.ts";
+import type { Branch, BranchEnd, CodeTools, StepCodes } from "../../engine/definition/definition.ts";
 import { quote } from "../../core/quote.ts";
-import type { StepContext } from "../../engine/step-context.ts";
+import type { StepContext } from "../../engine/definition/step-context.ts";
 import { joinValues, toItems, wrapValue, type Value } from "../../engine/walk/value.ts";
 import { toInnerSteps, runInner, type Inner, type InnerSteps, type LastOutput } from "./inner.ts";
 import { createStep, type StepOptions, type TypedStep } from "./step.ts";

@@ -1,5 +1,5 @@
-import type { Step } from "../../engine/definition.ts";
-import type { StepContext } from "../../engine/step-context.ts";
+import type { Step } from "../../engine/definition/definition.ts";
+import type { StepContext } from "../../engine/definition/step-context.ts";
 import type { OutputOf } from "../../core/schema.ts";
 import { quote } from "../../core/quote.ts";
 import type { LoopContext } from "./and-for-each.ts";

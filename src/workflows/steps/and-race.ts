@@ -1,4 +1,4 @@
-import type { Branch } from "../../engine/definition.ts";
+import type { Branch } from "../../engine/definition/definition.ts";
 import type { BranchOptions } from "./and-all.ts";
 import { createStep, type OutputOfStep, type StepIn, type TypedStep } from "./step.ts";
 

@@ -1,5 +1,5 @@
-import type { Branch, WaitInput } from "../../engine/definition.ts";
-import { toMs, toTime, type Duration } from "../../engine/until.ts";
+import type { Branch, WaitInput } from "../../engine/definition/definition.ts";
+import { toMs, toTime, type Duration } from "../../engine/definition/until.ts";
 import { quote } from "../../core/quote.ts";
 import { toIso } from "../../core/iso-time.ts";
 import type { LoopContext } from "./and-for-each.ts";

@@ -1,10 +1,10 @@
 import { idRule, isId } from "../../core/id.ts";
 import { quote } from "../../core/quote.ts";
 import type { OutputOf } from "../../core/schema.ts";
-import type { Branch } from "../../engine/definition.ts";
+import type { Branch } from "../../engine/definition/definition.ts";
 import type { LoopContext } from "./and-for-each.ts";
-import { longestKey } from "../../engine/sent-event.ts";
-import { toMs, type Duration } from "../../engine/until.ts";
+import { longestKey } from "../../engine/stored/sent-event.ts";
+import { toMs, type Duration } from "../../engine/definition/until.ts";
 import { checkSkippable, fromEntry } from "./and-sleep.ts";
 import { createStep, type MaybeSchema, type StepOptions, type TypedStep } from "./step.ts";
 

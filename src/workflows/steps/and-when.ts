@@ -1,5 +1,5 @@
-import type { Branch } from "../../engine/definition.ts";
-import type { StepContext } from "../../engine/step-context.ts";
+import type { Branch } from "../../engine/definition/definition.ts";
+import type { StepContext } from "../../engine/definition/step-context.ts";
 import { createStep, type OwnType, type StepOptions, type TypedStep } from "./step.ts";
 
 /** The options of `andWhen()`. */

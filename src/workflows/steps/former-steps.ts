@@ -1,5 +1,5 @@
 import { describeSteps, type Execution } from "../../engine/execution.ts";
-import type { StepTraits } from "../../engine/step-traits.ts";
+import type { StepTraits } from "../../engine/definition/step-traits.ts";
 import type { DescribedExecution } from "../../engine/steps/step-history.ts";
 
 /** The step types of versions that stored only their names. */

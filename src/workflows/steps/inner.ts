@@ -1,4 +1,4 @@
-import type { Branch, Step, StepRunner } from "../../engine/definition.ts";
+import type { Branch, Step, StepRunner } from "../../engine/definition/definition.ts";
 import type { Value } from "../../engine/walk/value.ts";
 import type { TypedStep } from "./step.ts";
 

@@ -1,5 +1,5 @@
 import { cut } from "../../core/cut.ts";
-import type { Step } from "../../engine/definition.ts";
+import type { Step } from "../../engine/definition/definition.ts";
 import { stepSourcesOf } from "./and-map.ts";
 
 /** Throws if a step reads the output of a step that is not before it. */

@@ -1,9 +1,9 @@
 import { cut } from "../../core/cut.ts";
 import { idRule, isId } from "../../core/id.ts";
 import { isSchema, type InputOf, type OutputOf, type Schema } from "../../core/schema.ts";
-import type { StepContext } from "../../engine/step-context.ts";
-import type { Retry, Step, StepCodes } from "../../engine/definition.ts";
-import type { StepTraits } from "../../engine/step-traits.ts";
+import type { StepContext } from "../../engine/definition/step-context.ts";
+import type { Retry, Step, StepCodes } from "../../engine/definition/definition.ts";
+import type { StepTraits } from "../../engine/definition/step-traits.ts";
 import { checkRetry } from "./retry.ts";
 
 /** A step with the types of the workflow around it and of its output. */

@@ -1,6 +1,6 @@
 import { expect, it, onTestFinished } from "vitest";
 import { ExecutionWatch, type WatchParts } from "../../../src/agents/turns/execution-watch.ts";
-import type { FoundCall } from "../../../src/engine/pending-calls.ts";
+import type { FoundCall } from "../../../src/engine/stored/pending-calls.ts";
 import { createGates } from "../../harness/gates.ts";
 import { createTestLogger } from "../../harness/server.ts";
 import { until } from "../../harness/waiting.ts";

@@ -3,7 +3,7 @@
 import { DatabaseSync } from "node:sqlite";
 import { embedded } from "agentserve";
 import { expect, it, onTestFinished } from "vitest";
-import { UsageQueue } from "../../../src/engine/usage-queue.ts";
+import { UsageQueue } from "../../../src/engine/stored/usage-queue.ts";
 import type { UsageRow } from "../../../src/engine/contract/usage.ts";
 import { startTestServer } from "../../harness/server.ts";
 import { until } from "../../harness/waiting.ts";

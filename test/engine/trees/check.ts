@@ -1,7 +1,7 @@
 // oxlint-disable vitest/no-standalone-expect -- the checks are run inside a test
 import { expect } from "vitest";
 import { unchecked } from "../../../src/core/caller.ts";
-import type { WorkflowDefinition } from "../../../src/engine/definition.ts";
+import type { WorkflowDefinition } from "../../../src/engine/definition/definition.ts";
 import { begin } from "../../../src/workflows/executions.ts";
 import { patienceMs } from "../../harness/patience.ts";
 import { Luck } from "./luck.ts";

@@ -1,7 +1,7 @@
 import { setImmediate as turn, setTimeout as sleep } from "node:timers/promises";
 import * as agentserve from "agentserve";
 import { defineWorkflow, type StepContext } from "agentserve";
-import type { WorkflowDefinition } from "../../../src/engine/definition.ts";
+import type { WorkflowDefinition } from "../../../src/engine/definition/definition.ts";
 import type { StepIn } from "../../../src/workflows/steps/step.ts";
 import type { Node, Tree } from "./make.ts";
 import { answerOf, deadlineMs, eventName, hash, itemsOf, keyOf, made, mappedOf } from "./values.ts";

@@ -1,5 +1,5 @@
 import { DatabaseSync } from "node:sqlite";
-import type { WorkflowDefinition } from "../../../src/engine/definition.ts";
+import type { WorkflowDefinition } from "../../../src/engine/definition/definition.ts";
 import { replay } from "./oracle/replay.ts";
 import { copiesOf, readFile, withEvents, type Row, type Stored } from "./oracle/stored.ts";
 

@@ -1,12 +1,12 @@
 import { andAll, andSleep, andThen, defineWorkflow } from "agentserve";
 import { expect, it } from "vitest";
-import type { WorkflowDefinition } from "../../../src/engine/definition.ts";
+import type { WorkflowDefinition } from "../../../src/engine/definition/definition.ts";
 import type { Execution, Transition } from "../../../src/engine/execution.ts";
 import { listSteps } from "../../../src/engine/compare-steps.ts";
-import { fromRow, toEntryRow } from "../../../src/engine/runs/journal-row.ts";
+import { fromRow, toEntry } from "../../../src/engine/runs/journal-row.ts";
 import type { Decision, JournalInput } from "../../../src/engine/walk/decision.ts";
 import { Interpreter } from "../../../src/engine/walk/interpreter.ts";
-import { toCodeTable } from "../../../src/engine/code-table.ts";
+import { toCodeTable } from "../../../src/engine/definition/code-table.ts";
 import { interpret } from "./journals.ts";
 
 const at = 2_000;
@@ -61,7 +61,7 @@ it("takes a failure of a version that did not say it as final at the last attemp
 it("reads a failure from its row as it was written, and from a row of an older version", () => {
   for (const isFinal of [true, false, undefined]) {
     const result = { at, error: { message: "no", shown: true, status: 404 }, isFinal };
-    expect(fromRow(toEntryRow(1, "s#1", result))).toEqual({ key: "s#1", result });
+    expect(fromRow(toEntry(1, "s#1", result).row)).toEqual({ key: "s#1", result });
   }
   const old = { id: 1, key: "s#1", kind: "error", at, body: '{"message":"no","shown":true}' } as const;
   expect(fromRow(old)).toEqual({ key: "s#1", result: { at, error: { message: "no", shown: true } } });

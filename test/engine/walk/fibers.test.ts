@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { expect, it } from "vitest";
-import type { Branch, BranchEnd, ForkPlan } from "../../../src/engine/definition.ts";
+import type { Branch, BranchEnd, ForkPlan } from "../../../src/engine/definition/definition.ts";
 import type { AttemptPlan, EntryResult } from "../../../src/engine/walk/decision.ts";
 import { Fibers } from "../../../src/engine/walk/fibers.ts";
 import { bySize } from "../../harness/size.ts";

@@ -1,5 +1,5 @@
-import type { WorkflowDefinition } from "../../../src/engine/definition.ts";
-import { toCodeTable } from "../../../src/engine/code-table.ts";
+import type { WorkflowDefinition } from "../../../src/engine/definition/definition.ts";
+import { toCodeTable } from "../../../src/engine/definition/code-table.ts";
 import type { Execution, Transition } from "../../../src/engine/execution.ts";
 import { Interpreter } from "../../../src/engine/walk/interpreter.ts";
 import type { Value } from "../../../src/engine/walk/value.ts";

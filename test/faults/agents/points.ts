@@ -1,5 +1,5 @@
 import { MessageStore } from "../../../src/backends/embedded/store/message-store.ts";
-import { RecordTable } from "../../../src/backends/embedded/store/record-table.ts";
+import { RecordTable } from "../../../src/backends/embedded/store/tables/record-table.ts";
 import { Store } from "../../../src/backends/embedded/store/store.ts";
 
 /** Where the process ends itself: in the model, in a tool, in a step, while a turn is stored, a call or a step recorded. */

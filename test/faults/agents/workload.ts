@@ -2,7 +2,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import type { LanguageModelV4CallOptions, LanguageModelV4StreamPart } from "@ai-sdk/provider";
 import * as v from "valibot";
 import { andAgent, defineAgent, defineTool, defineWorkflow, type AgentDefinition } from "../../../src/index.ts";
-import type { WorkflowDefinition } from "../../../src/engine/definition.ts";
+import type { WorkflowDefinition } from "../../../src/engine/definition/definition.ts";
 import { scriptedModel } from "../../../src/models.ts";
 import { finishPart } from "../../harness/finish-part.ts";
 import type { Gates } from "../../harness/gates.ts";

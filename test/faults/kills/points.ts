@@ -1,6 +1,6 @@
-import { EventTable } from "../../../src/backends/embedded/store/event-table.ts";
+import { EventTable } from "../../../src/backends/embedded/store/tables/event-table.ts";
 import { Store } from "../../../src/backends/embedded/store/store.ts";
-import { WaitTable } from "../../../src/backends/embedded/store/wait-table.ts";
+import { WaitTable } from "../../../src/backends/embedded/store/tables/wait-table.ts";
 import { eventOf } from "../../../src/engine/runs/journal-row.ts";
 import type { Transition } from "../../../src/engine/execution.ts";
 import { bySize } from "../../harness/size.ts";

@@ -14,7 +14,7 @@ import {
 } from "../../../src/index.ts";
 import type { StepContext } from "../../../src/index.ts";
 import { raise } from "./child.ts";
-import type { WorkflowDefinition } from "../../../src/engine/definition.ts";
+import type { WorkflowDefinition } from "../../../src/engine/definition/definition.ts";
 
 /** What steps hand on: a number that each changes in its own way, and the names of the steps that made it. */
 export interface Data {

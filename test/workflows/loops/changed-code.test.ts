@@ -1,7 +1,7 @@
 import { join } from "node:path";
 import { andThen, defineWorkflow, type StepContext } from "agentserve";
 import { describe, expect, it } from "vitest";
-import type { WorkflowDefinition } from "../../../src/engine/definition.ts";
+import type { WorkflowDefinition } from "../../../src/engine/definition/definition.ts";
 import { createSharedFolder } from "../../harness/folders.ts";
 import { openPlace } from "../../harness/places.ts";
 import { startServer, type TestServer } from "../../harness/server.ts";

@@ -2,7 +2,7 @@
 import { andThen, defineWorkflow } from "agentserve";
 import * as v from "valibot";
 import { expect, it } from "vitest";
-import type { Branch, Step, StepRunner } from "../../../src/engine/definition.ts";
+import type { Branch, Step, StepRunner } from "../../../src/engine/definition/definition.ts";
 import type { Value } from "../../../src/engine/walk/value.ts";
 import { createStep } from "../../../src/workflows/steps/step.ts";
 import { runHere } from "../../harness/in-process.ts";

@@ -2,7 +2,7 @@ import * as v from "valibot";
 import { andSleep, andSleepUntil, andThen, andWaitFor, defineWorkflow } from "agentserve";
 import { createClock } from "agentserve/testing";
 import { describe, expect, it } from "vitest";
-import type { WorkflowDefinition } from "../../../src/engine/definition.ts";
+import type { WorkflowDefinition } from "../../../src/engine/definition/definition.ts";
 import { after, copyOf, hour, newFile, serve } from "./serve.ts";
 
 // The chain's types follow each step; here steps are put together at run time.

@@ -10,7 +10,7 @@ import type {
   Transition,
 } from "../../../engine/execution.ts";
 import { PageNumbers } from "./page-numbers.ts";
-import { maxListedBytes, maxPageBytes, toTruncated, toTruncatedText } from "../../../engine/listed-value.ts";
+import { maxListedBytes, maxPageBytes, toTruncated, toTruncatedText } from "../../../engine/stored/listed-value.ts";
 
 /**
  * Lists executions.

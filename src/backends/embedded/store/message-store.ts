@@ -7,10 +7,10 @@ import type {
   PageOptions,
   StoredMessage,
 } from "../../../engine/contract/conversations.ts";
-import { MessagePage, MessageWindow, numberOf } from "../../../engine/message-rows.ts";
-import type { DecidedCall, WaitingCalls } from "../../../engine/pending-calls.ts";
-import { ConversationTable } from "./conversation-table.ts";
-import { PendingCallTable } from "./pending-call-table.ts";
+import { MessagePage, MessageWindow, numberOf } from "../../../engine/stored/message-rows.ts";
+import type { DecidedCall, WaitingCalls } from "../../../engine/stored/pending-calls.ts";
+import { ConversationTable } from "./tables/conversation-table.ts";
+import { PendingCallTable } from "./tables/pending-call-table.ts";
 
 // A row is one message of the client. `body` has its model messages, and `models` is their number. A row without `ui` is
 // older than format 10: its `body` is one model message. `ui` is the last column, so that a turn does not read it.

@@ -1,14 +1,14 @@
 import type { DatabaseSync } from "node:sqlite";
-import { childTable } from "./child-table.ts";
-import { addConversationRows } from "./conversation-table.ts";
-import { eventTable } from "./event-table.ts";
+import { childTable } from "./tables/child-table.ts";
+import { addConversationRows } from "./tables/conversation-table.ts";
+import { eventTable } from "./tables/event-table.ts";
 import { messageColumns } from "./message-store.ts";
-import { pendingCallTable } from "./pending-call-table.ts";
-import { recordTable } from "./record-table.ts";
-import { scheduleTable } from "./schedule-table.ts";
+import { pendingCallTable } from "./tables/pending-call-table.ts";
+import { recordTable } from "./tables/record-table.ts";
+import { scheduleTable } from "./tables/schedule-table.ts";
 import { format, rareIndexes, schema } from "./sql.ts";
-import { usageTable } from "./usage-table.ts";
-import { waitTables } from "./wait-table.ts";
+import { usageTable } from "./tables/usage-table.ts";
+import { waitTables } from "./tables/wait-table.ts";
 import { StoreError } from "../file/sqlite-error.ts";
 
 /** The oldest format that can be migrated: that of release 1. */

@@ -1,15 +1,15 @@
 import { maxInlineBytes } from "../../../engine/walk/value.ts";
 import { isNoTurn } from "../../../engine/turn-execution.ts";
 import { mostCounted } from "../../../engine/contract/engine.ts";
-import { childTable } from "./child-table.ts";
-import { conversationTable } from "./conversation-table.ts";
-import { eventTable } from "./event-table.ts";
+import { childTable } from "./tables/child-table.ts";
+import { conversationTable } from "./tables/conversation-table.ts";
+import { eventTable } from "./tables/event-table.ts";
 import { messageTables } from "./message-store.ts";
-import { pendingCallTable } from "./pending-call-table.ts";
-import { recordTable } from "./record-table.ts";
-import { scheduleTable } from "./schedule-table.ts";
-import { usageTable } from "./usage-table.ts";
-import { waitTables } from "./wait-table.ts";
+import { pendingCallTable } from "./tables/pending-call-table.ts";
+import { recordTable } from "./tables/record-table.ts";
+import { scheduleTable } from "./tables/schedule-table.ts";
+import { usageTable } from "./tables/usage-table.ts";
+import { waitTables } from "./tables/wait-table.ts";
 import { crashesBeside, crashesOfCulprit, maxCrashes } from "../../../engine/rules/crashes.ts";
 
 /** The format of the file. A change of the schema has a new number, and a migration that leads to it. */

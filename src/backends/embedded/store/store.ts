@@ -20,22 +20,22 @@ import {
 import type { HistoryRow } from "../../../engine/contract/history.ts";
 import { textOf, type JournalRow } from "../../../engine/runs/journal-row.ts";
 import { firstEvent, type EventCursor, type EventPage } from "../../../engine/runs/read-events.ts";
-import type { Change, Copy } from "../../../engine/runs/run.ts";
+import type { Change, Copy } from "../../../engine/runs/run-port.ts";
 import { isTurn } from "../../../engine/turn-execution.ts";
 import { toText, type ReadRow } from "../../../engine/walk/value.ts";
-import { fromEventText, toEventText } from "./event-text.ts";
+import { fromEventText, toEventText } from "./tables/event-text.ts";
 import { DataFile } from "../file/data-file.ts";
 import { ExecutionList } from "./execution-list.ts";
-import type { ConversationTable } from "./conversation-table.ts";
+import type { ConversationTable } from "./tables/conversation-table.ts";
 import { MessageStore } from "./message-store.ts";
 import { migrate } from "./migrations.ts";
-import { ChildTable } from "./child-table.ts";
-import { RecordTable } from "./record-table.ts";
-import { UsageTable } from "./usage-table.ts";
-import { ScheduleTable } from "./schedule-table.ts";
-import { EventTable } from "./event-table.ts";
+import { ChildTable } from "./tables/child-table.ts";
+import { RecordTable } from "./tables/record-table.ts";
+import { UsageTable } from "./tables/usage-table.ts";
+import { ScheduleTable } from "./tables/schedule-table.ts";
+import { EventTable } from "./tables/event-table.ts";
 import { statements } from "./sql.ts";
-import { WaitTable } from "./wait-table.ts";
+import { WaitTable } from "./tables/wait-table.ts";
 import { afterTransition, isEnd } from "../../../engine/rules/transitions.ts";
 
 /** A change as it was committed. */

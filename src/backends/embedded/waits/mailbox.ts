@@ -4,7 +4,7 @@ import { withIds, type Logger } from "../../../core/log.ts";
 import type { ParkedBranch } from "../../../engine/execution.ts";
 import { mayTake, type EventHead } from "../../../engine/rules/take-events.ts";
 import { findTakes, type EventReader, type FoundTakes } from "../../../engine/runs/find-takes.ts";
-import { hasRoom, toSentId, type SentEvent, type Sending, type Share } from "../../../engine/sent-event.ts";
+import { hasRoom, toSentId, type SentEvent, type Sending, type Share } from "../../../engine/stored/sent-event.ts";
 import type { Value } from "../../../engine/walk/value.ts";
 import type { Drive } from "../drive.ts";
 import type { Runs } from "../runs.ts";

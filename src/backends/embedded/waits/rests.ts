@@ -3,7 +3,7 @@ import type { NextTimes } from "../../../engine/runs/agenda.ts";
 import { groupOf, type Admissible } from "../../../engine/runs/groups.ts";
 import type { Slots } from "../../../engine/runs/slots.ts";
 import type { Drive, DriveRests } from "../drive.ts";
-import type { RestingPlace, WaitTable } from "../store/wait-table.ts";
+import type { RestingPlace, WaitTable } from "../store/tables/wait-table.ts";
 import type { Writer } from "../store/writer.ts";
 
 export interface RestsParts {

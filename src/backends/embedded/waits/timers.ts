@@ -4,7 +4,7 @@ import { ServeError } from "../../../core/error.ts";
 import type { Logger } from "../../../core/log.ts";
 import type { Runs } from "../runs.ts";
 import type { Store } from "../store/store.ts";
-import type { DueTimer } from "../store/wait-table.ts";
+import type { DueTimer } from "../store/tables/wait-table.ts";
 import type { Sleepers } from "./sleepers.ts";
 import { WakeClocks } from "./wake-clocks.ts";
 

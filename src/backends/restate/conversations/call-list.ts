@@ -1,8 +1,8 @@
-import type { CallFilter, CallPage, FoundCall } from "../../../engine/pending-calls.ts";
-import { invalidCursor, type ConversationKey } from "../../../engine/stored-conversation.ts";
+import type { CallFilter, CallPage, FoundCall } from "../../../engine/stored/pending-calls.ts";
+import { invalidCursor, type ConversationKey } from "../../../engine/stored/stored-conversation.ts";
 import type { ServiceNames } from "../calls.ts";
 import type { RestateClient } from "../client/client.ts";
-import { statusPart } from "../list-index.ts";
+import { statusPart } from "../list/list-index.ts";
 import { callKey, fromCallText, inputKey, toSortable, toUserText } from "./calls.ts";
 
 const requestedAt = "split_part(value_utf8, '|', 2)";

@@ -1,5 +1,5 @@
 import type { ObjectContext, ObjectSharedContext } from "@restatedev/restate-sdk";
-import type { DecidedCall, FoundCall, PendingCall, WaitingCalls } from "../../../engine/pending-calls.ts";
+import type { DecidedCall, FoundCall, PendingCall, WaitingCalls } from "../../../engine/stored/pending-calls.ts";
 import type { RestateSdk } from "../sdk.ts";
 import { readAll } from "./messages.ts";
 

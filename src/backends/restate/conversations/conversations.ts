@@ -9,7 +9,7 @@ import type {
   TurnOptions,
   TurnsElsewhere,
 } from "../../../engine/contract/conversations.ts";
-import type { CallFilter, CallPage, FoundCall } from "../../../engine/pending-calls.ts";
+import type { CallFilter, CallPage, FoundCall } from "../../../engine/stored/pending-calls.ts";
 import type { JsonText } from "../../../core/json.ts";
 import {
   toKeyText,
@@ -17,7 +17,7 @@ import {
   type ConversationPage,
   type Renaming,
   type StoredConversation,
-} from "../../../engine/stored-conversation.ts";
+} from "../../../engine/stored/stored-conversation.ts";
 import type { HeldPlace } from "./held-place.ts";
 import { findConversation, listCalls, listEnded, toKey } from "./call-list.ts";
 import { listConversations } from "./list.ts";

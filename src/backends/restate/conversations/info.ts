@@ -1,5 +1,5 @@
 import type { InvocationId, ObjectContext, ObjectSharedContext } from "@restatedev/restate-sdk";
-import type { Renaming, StoredConversation } from "../../../engine/stored-conversation.ts";
+import type { Renaming, StoredConversation } from "../../../engine/stored/stored-conversation.ts";
 import type { Calls, ServiceNames } from "../calls.ts";
 import type { ClearInput } from "../records.ts";
 import type { StoredLine } from "./line.ts";

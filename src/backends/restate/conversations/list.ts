@@ -3,7 +3,7 @@ import {
   toOwnerText,
   type ConversationFilter,
   type ConversationPage,
-} from "../../../engine/stored-conversation.ts";
+} from "../../../engine/stored/stored-conversation.ts";
 import type { ServiceNames } from "../calls.ts";
 import type { RestateClient } from "../client/client.ts";
 import { fromInfoText, toConversation } from "./info.ts";

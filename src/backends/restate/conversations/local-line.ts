@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { busy, type ServeError } from "../../../core/error.ts";
 import { newId } from "../../../core/id.ts";
-import { deletedConversation } from "../../../engine/stored-conversation.ts";
+import { deletedConversation } from "../../../engine/stored/stored-conversation.ts";
 import type { ServiceNames } from "../calls.ts";
 import type { RestateClient } from "../client/client.ts";
 import { maxWaiting, type LineNews, type SyncInput } from "./line.ts";

@@ -1,6 +1,6 @@
 import type { ObjectContext, ObjectSharedContext, RestatePromise } from "@restatedev/restate-sdk";
 import type { ChangedMessage, History, PageOptions, StoredMessage } from "../../../engine/contract/conversations.ts";
-import { MessagePage, MessageWindow, numberOf } from "../../../engine/message-rows.ts";
+import { MessagePage, MessageWindow, numberOf } from "../../../engine/stored/message-rows.ts";
 import type { RestateSdk } from "../sdk.ts";
 
 /**

@@ -6,9 +6,9 @@ import type {
 } from "@restatedev/restate-sdk";
 import type { ChangedMessage, LastTurn, PageOptions, StoredMessage } from "../../../engine/contract/conversations.ts";
 import type { Execution } from "../../../engine/execution.ts";
-import type { DecidedCall, FoundCall, PendingCall, WaitingCalls } from "../../../engine/pending-calls.ts";
+import type { DecidedCall, FoundCall, PendingCall, WaitingCalls } from "../../../engine/stored/pending-calls.ts";
 import type { Retention } from "../../../engine/retention.ts";
-import type { Renaming, StoredConversation } from "../../../engine/stored-conversation.ts";
+import type { Renaming, StoredConversation } from "../../../engine/stored/stored-conversation.ts";
 import { reading, shortHandlers, type Calls, type ServiceNames } from "../calls.ts";
 import type { RestateSdk } from "../sdk.ts";
 import { changeCalls, readCall, readCalls } from "./calls.ts";

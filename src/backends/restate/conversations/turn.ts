@@ -10,9 +10,9 @@ import type {
   TurnListener,
 } from "../../../engine/contract/conversations.ts";
 import type { Execution } from "../../../engine/execution.ts";
-import type { PendingCall } from "../../../engine/pending-calls.ts";
-import { deletedConversation } from "../../../engine/stored-conversation.ts";
-import type { OrdersInput } from "../wait.ts";
+import type { PendingCall } from "../../../engine/stored/pending-calls.ts";
+import { deletedConversation } from "../../../engine/stored/stored-conversation.ts";
+import type { OrdersInput } from "../reads/wait.ts";
 import type { ServiceNames } from "../calls.ts";
 import type { RestateClient } from "../client/client.ts";
 import type { LineNews } from "./line.ts";

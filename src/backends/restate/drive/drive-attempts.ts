@@ -1,11 +1,11 @@
 import type { ObjectContext, RestatePromise } from "@restatedev/restate-sdk";
 import type { Walk } from "../../../engine/attempts/walk.ts";
 import type { Admissible } from "../../../engine/runs/groups.ts";
-import { notStarted } from "../../../engine/runs/run.ts";
+import { notStarted } from "../../../engine/runs/run-port.ts";
 import type { AttemptPlan, AttemptResult } from "../../../engine/walk/decision.ts";
 import type { DriveHost, Seat } from "./drive-host.ts";
 import type { LocalDrive } from "./drives.ts";
-import type { Clearance } from "./suspects.ts";
+import type { Clearance } from "./interruptions.ts";
 
 /** The result in Restate's journal of an attempt that had no slot when its execution was suspended. */
 interface NotStarted {

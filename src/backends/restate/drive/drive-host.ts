@@ -10,7 +10,7 @@ import type { LocalDrive } from "./drives.ts";
 import type { RescueInput } from "../register/register-state.ts";
 import type { StoredRow } from "./rows.ts";
 import type { RestateSdk } from "../sdk.ts";
-import type { Clearance } from "./suspects.ts";
+import type { Clearance } from "./interruptions.ts";
 
 /** The part of a replica that its drives use. */
 export interface DriveHost extends Pick<LocalMailboxes, "readerOf"> {

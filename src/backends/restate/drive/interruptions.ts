@@ -7,8 +7,37 @@ import type { LocalDrive } from "./drives.ts";
 import type { CrashHandler } from "../register/register-crashes.ts";
 import type { CrashInput, RescueInput } from "../register/register-state.ts";
 import type { RowPage } from "./rows.ts";
-import { Suspects, type Clearance } from "./suspects.ts";
-import { isAlone, toVerdict } from "../../../engine/rules/crashes.ts";
+import { isAlone, suspectMs, toVerdict } from "../../../engine/rules/crashes.ts";
+
+/** The answer to a drive that was interrupted. */
+export interface Clearance {
+  readonly mayRun: boolean;
+  /** The drive waits for other executions: the next suspect may run. */
+  readonly pass: () => void;
+  /** The drive has stored a row, or was released. */
+  readonly end: () => void;
+}
+
+/**
+ * The suspects of this replica, one at a time. A suspect is an execution that two crashes in a row have interrupted at the
+ * same row. If the process dies, only the one that started last is suspended, of those that have not made a row.
+ */
+class Suspects {
+  #last: Promise<unknown> = Promise.resolve();
+
+  /** Resolves when it is the turn of the caller, to the function that ends the turn. */
+  async enter(runsAlone: boolean): Promise<() => void> {
+    const before = this.#last;
+    const { promise, resolve } = Promise.withResolvers<void>();
+    this.#last = promise;
+    await before;
+    const timer = runsAlone ? undefined : setTimeout(resolve, suspectMs).unref();
+    return () => {
+      clearTimeout(timer);
+      resolve();
+    };
+  }
+}
 
 /** The time in which a replica with the old code may still take a drive. */
 const rescueMs = 300;

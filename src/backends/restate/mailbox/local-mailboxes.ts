@@ -1,6 +1,6 @@
 import { withIds, type Logger } from "../../../core/log.ts";
 import type { Execution } from "../../../engine/execution.ts";
-import { toSentId } from "../../../engine/sent-event.ts";
+import { toSentId } from "../../../engine/stored/sent-event.ts";
 import { handlerReadMs, type ServiceNames } from "../calls.ts";
 import type { RestateClient } from "../client/client.ts";
 import type { EventHead } from "../../../engine/rules/take-events.ts";

@@ -9,7 +9,7 @@ import {
   type SentEvent,
   type Sending,
   type Share,
-} from "../../../engine/sent-event.ts";
+} from "../../../engine/stored/sent-event.ts";
 import { shortHandlers, reading, type Calls, type ServiceNames } from "../calls.ts";
 import type { RestateSdk } from "../sdk.ts";
 

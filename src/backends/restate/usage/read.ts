@@ -1,4 +1,4 @@
-import { invalidCursor } from "../../../engine/stored-conversation.ts";
+import { invalidCursor } from "../../../engine/stored/stored-conversation.ts";
 import type { UsageCounts, UsageFilter, UsageGroup, UsageGrouping, UsagePage } from "../../../engine/contract/usage.ts";
 import type { ServiceNames } from "../calls.ts";
 import type { RestateClient } from "../client/client.ts";

@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { newId } from "../../../core/id.ts";
 import type { Logger } from "../../../core/log.ts";
-import { UsageQueue } from "../../../engine/usage-queue.ts";
+import { UsageQueue } from "../../../engine/stored/usage-queue.ts";
 import type { UsageFilter, UsagePage, UsageRow, UsageStore } from "../../../engine/contract/usage.ts";
 import type { ServiceNames } from "../calls.ts";
 import type { RestateClient } from "../client/client.ts";

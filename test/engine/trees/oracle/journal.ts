@@ -1,5 +1,5 @@
 import { expect } from "vitest";
-import type { WorkflowDefinition } from "../../../../src/engine/definition.ts";
+import type { WorkflowDefinition } from "../../../../src/engine/definition/definition.ts";
 import type { Book } from "../play/book.ts";
 import { replay } from "./replay.ts";
 import { copiesOf, happenings, withoutNumbers, type Stored } from "./stored.ts";

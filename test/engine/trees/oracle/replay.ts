@@ -1,7 +1,7 @@
 import { codelessHost } from "../../../../src/engine/attempts/walk.ts";
 import assert from "node:assert/strict";
 import { systemClock } from "../../../../src/core/clock.ts";
-import type { WorkflowDefinition } from "../../../../src/engine/definition.ts";
+import type { WorkflowDefinition } from "../../../../src/engine/definition/definition.ts";
 import { toTransitionEvent, type EventBody } from "../../../../src/engine/events.ts";
 import { createProgram } from "../../../../src/engine/attempts/live-walk.ts";
 import { resolveTransition, type ParkedBranch, type Transition } from "../../../../src/engine/execution.ts";

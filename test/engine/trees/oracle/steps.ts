@@ -1,8 +1,8 @@
 // oxlint-disable vitest/no-standalone-expect -- the checks are run inside a test
 import { expect } from "vitest";
-import { fromEventText } from "../../../../src/backends/embedded/store/event-text.ts";
-import { toCodeTable } from "../../../../src/engine/code-table.ts";
-import type { WorkflowDefinition } from "../../../../src/engine/definition.ts";
+import { fromEventText } from "../../../../src/backends/embedded/store/tables/event-text.ts";
+import { toCodeTable } from "../../../../src/engine/definition/code-table.ts";
+import type { WorkflowDefinition } from "../../../../src/engine/definition/definition.ts";
 import { isClosing, type EventBody } from "../../../../src/engine/events.ts";
 import { toDelays } from "../../../../src/engine/steps/retry-delays.ts";
 import type { HistoryRow } from "../../../../src/engine/contract/history.ts";

@@ -2,7 +2,7 @@ import { DatabaseSync, type StatementSync } from "node:sqlite";
 import { setImmediate } from "node:timers/promises";
 import { embedded } from "agentserve";
 import type { Logger } from "../../../../src/core/log.ts";
-import type { WorkflowDefinition } from "../../../../src/engine/definition.ts";
+import type { WorkflowDefinition } from "../../../../src/engine/definition/definition.ts";
 import { createProgram, type ProgramOptions } from "../../../../src/engine/attempts/live-walk.ts";
 import type { CreateWalk } from "../../../../src/engine/attempts/walk.ts";
 import type { Backend } from "../../../../src/engine/contract/backend.ts";

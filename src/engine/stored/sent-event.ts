@@ -1,0 +1,53 @@
+import type { JsonText } from "../../core/json.ts";
+
+/**
+ * The sender of an event. The three kinds have no text in common, whatever the id of a user is. A user without an id is an
+ * anonymous caller.
+ */
+export type Sender = "code" | "anonymous" | `user ${string}`;
+
+export const toUserSender = (userId: string | undefined): Sender =>
+  userId === undefined ? "anonymous" : `user ${userId}`;
+
+/** An event that was sent to the executions that wait for it. */
+export interface SentEvent {
+  /** The id that the sender has chosen, and the sender (`toStoredId`): no other sender can take it. */
+  readonly id: string;
+  readonly name: string;
+  /** Empty if it has none. */
+  readonly key: string;
+  readonly data: JsonText | undefined;
+  /** Only executions of this user get it; undefined for all. */
+  readonly userId?: string | undefined;
+  /** Whether code has sent it, not a request. */
+  readonly isFromCode: boolean;
+}
+
+/** The longest key of an event. */
+export const longestKey = 256;
+
+/** The id of an event in the store and in journals. The id of a sender has no spaces. */
+export const toStoredId = (id: string, sender: Sender): string => `${id} ${sender}`;
+/** The id that the sender has chosen. Versions that did not know senders stored only that. */
+export const toSentId = (storedId: string): string => storedId.split(" ", 1)[0]!;
+/** Empty for an event of such a version. */
+export const senderOf = (storedId: string): string => storedId.slice(toSentId(storedId).length + 1);
+
+/**
+ * The part of `storedEvents` that a sender may use. Code has one half. Users and anonymous callers have the other half together,
+ * and each of them a tenth of the whole. Without a provider, the anonymous caller may use its half alone.
+ */
+export type Share = "half" | "tenth";
+
+/** Returns whether one more event fits into the share of its sender. `side` counts the events of code, or of all others. */
+export function hasRoom(storedEvents: number, share: Share, stored: { own: number; side: number }): boolean {
+  const isIn = (count: number, parts: number): boolean => count < Math.max(1, Math.floor(storedEvents / parts));
+  return isIn(stored.side, 2) && (share === "half" || isIn(stored.own, 10));
+}
+
+/** The result of sending: the event is stored, is stored already, or its id is that of another event. */
+export type Sending = "stored" | "known" | "conflict";
+
+/** Whether an event with a known id is the same event, sent again. */
+export const isSameEvent = (one: SentEvent, other: SentEvent): boolean =>
+  (["name", "key", "data", "userId", "isFromCode"] as const).every((field) => one[field] === other[field]);
