@@ -63,7 +63,7 @@ it("says when each attempt and each wait of a run is due: durations by the monot
         // A branch that no longer waits is forgotten by the next question for the time.
         if (type === "drop" && list.length > 0) list.splice(ms % list.length, 1);
         const next =
-          agenda.times(clock.monotonic(), { isWaitingFor: (one) => list.some(({ key }) => key === one) }) ?? {};
+          agenda.times(clock.monotonic(), { isWaitingFor: (one) => list.some((other) => other.key === one) }) ?? {};
         // Attempts that may start need no time: they wait for a slot.
         const times = list.filter((one) => !one.isStart || !isDue(one));
         const toFirst = (isDate: boolean): number =>

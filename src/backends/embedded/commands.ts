@@ -1,0 +1,151 @@
+import { busy, ServeError } from "../../core/error.ts";
+import type { Resume, Retry } from "../../engine/contract/engine.ts";
+import type { Program } from "../../engine/contract/program.ts";
+import type { ExecutionState, Position, Transition } from "../../engine/execution.ts";
+import { isLegal } from "../../engine/rules/transitions.ts";
+import { toGroup, type Admissible } from "../../engine/runs/groups.ts";
+import { Drive } from "./drive.ts";
+import type { Opened } from "./opened.ts";
+import type { Reads } from "./reads.ts";
+import type { Starts } from "./starts.ts";
+
+interface CommandParts extends Opened {
+  readonly starts: Starts;
+  readonly reads: Reads;
+}
+
+/** The transitions that callers ask for. Each resolves to the new state, or to false when another one was first. */
+export class Commands {
+  readonly #parts: CommandParts;
+
+  constructor(parts: CommandParts) {
+    this.#parts = parts;
+  }
+
+  async suspend(id: string, reason: string): Promise<ExecutionState | false> {
+    const toNext = (position: Position | undefined): Transition => {
+      return { at: this.#parts.clock.now(), to: "suspended", reason, pending: [], position };
+    };
+    const known = this.#parts.known();
+    if (known) await known;
+    if (this.#parts.waiting.has(id)) return this.#parts.waiting.suspend(id, toNext);
+    const drive = this.#parts.runs.get(id);
+    if (drive)
+      return (
+        isLegal(drive.run.decided, toNext(undefined)) && this.#parts.runs.command(drive, toNext(drive.walk.position()))
+      );
+    const state = this.#parts.store.state(id);
+    if (!state || !isLegal(state, toNext(undefined))) return false;
+    return this.#parts.runs.commandUndriven(state, toNext(await this.#parts.reads.lastPosition(id))); // it was not recovered
+  }
+
+  resume(id: string, epoch: number, how: Resume, program: Program): Promise<ExecutionState | false> {
+    const { branch, ...rest } = how;
+    const toNext = (): Transition => ({ at: this.#parts.clock.now(), to: "running", ...rest });
+    return this.#continue(id, { epoch, branch }, toNext, program);
+  }
+
+  retry(id: string, epoch: number, how: Retry, program: Program): Promise<ExecutionState | false> {
+    const toNext = (): Transition => ({ at: this.#parts.clock.now(), to: "running", isRetry: true, ...how });
+    return this.#continue(id, { epoch }, toNext, program);
+  }
+
+  /** Makes the transition to running, if it is legal and the epoch is still that which the caller has seen. */
+  async #continue(
+    id: string,
+    { epoch, branch }: Pick<ExecutionState, "epoch"> & Pick<Resume, "branch">,
+    toNext: () => Transition,
+    program: Program,
+    tries = 0,
+  ): Promise<ExecutionState | false> {
+    this.#parts.runs.refuseWhenClosing();
+    if (tries === mostTries) throw busy(`Execution ${id} is busy with events`, 1);
+    const isStill = (): boolean => {
+      const now = this.#decided(id);
+      if (!now || !isLegal(now, toNext())) return false;
+      return now.epoch === epoch || (branch !== undefined && this.#isParked(id, branch));
+    };
+    // Another caller is first once its transition is committed: until then a crash could undo it.
+    if (!isStill()) await this.#parts.runs.written();
+    if (!isStill()) return false;
+    const driven = this.#parts.runs.get(id);
+    if (driven) return this.#parts.runs.command(driven, toNext());
+    const state = this.#parts.store.state(id)!;
+    const group = toGroup(state.execution.workflowId, state.execution.concurrencyKey);
+    const { isWaiting, release } = group
+      ? await this.#parts.starts.reserve(group, program)
+      : this.#parts.runs.slots.reserve();
+    const drive = await this.#parts.reads.load(state, program, isWaiting ? noSlot : undefined).finally(release);
+    if (!isStill()) await this.#parts.runs.written(); // another caller was first, or a cancel
+    if (!isStill()) return false;
+    if (!(drive instanceof Drive)) throw new ServeError(409, `Workflow changed: ${drive.mismatch}`);
+    // An event that the execution does not wait for has let the run go, at the same time.
+    if (drive.isReleased) return this.#continue(id, { epoch, branch }, toNext, program, tries + 1);
+    // Nothing of it is in flight: if the store cannot be written, the run is forgotten again.
+    const wait = isWaiting ? this.#parts.starts.wait : undefined;
+    return this.#parts.runs.command(drive, toNext(), { isJustLoaded: true, wait });
+  }
+
+  /** Whether a branch waits, by the key of its wake. */
+  #isParked(id: string, key: string): boolean {
+    const drive = this.#parts.runs.get(id);
+    const last = this.#parts.store.state(id)?.last;
+    const pending = drive ? drive.walk.parkedBranches() : last?.to === "suspended" ? last.pending : [];
+    return pending.some((one) => one.key === key);
+  }
+
+  async cancel(id: string, reason: string): Promise<ExecutionState | false> {
+    const cancelled = await this.#cancel(id, reason);
+    await this.cancelChildren(id);
+    return cancelled;
+  }
+
+  /** Cancels the children of an execution that was cancelled; of all such executions at the start. */
+  async cancelChildren(id?: string): Promise<void> {
+    const { logger } = this.#parts;
+    for (const { id: child, reason } of this.#parts.store.children.left(id))
+      await this.cancel(child, reason).catch((error: unknown) =>
+        logger.error("A child could not be cancelled: the next start tries again", { executionId: child, error }),
+      );
+  }
+
+  async #cancel(id: string, reason: string): Promise<ExecutionState | false> {
+    const known = this.#parts.known();
+    if (known) await known;
+    if (this.#parts.waiting.has(id)) {
+      const made = await this.#parts.waiting.command(id, this.#toCancellation(reason));
+      if (made !== undefined) return made;
+    }
+    // Another transition may be first, such as a suspension because the workflow has changed. The cancel follows on it.
+    for (let tries = 0; tries < mostTries; tries++) {
+      const drive = this.#parts.runs.get(id);
+      const state = drive?.committed ?? this.#parts.store.state(id);
+      if (!state) return false;
+      const next = this.#toCancellation(reason);
+      if (!isLegal(drive?.run.decided ?? state, next)) {
+        await this.#parts.runs.written(); // its end is durable before the caller hears of it
+        return false;
+      }
+      const made = await (drive
+        ? this.#parts.runs.command(drive, next)
+        : this.#parts.runs.commandUndriven(state, next));
+      if (made) return made;
+    }
+    throw busy(`Execution ${id} changes too fast to be cancelled`, 1);
+  }
+
+  /** Status and epoch of an execution, with the transitions that are being written. */
+  #decided(id: string): Pick<ExecutionState, "status" | "epoch" | "last"> | undefined {
+    const drive = this.#parts.runs.get(id);
+    return drive ? { ...drive.run.decided, last: drive.committed.last } : this.#parts.store.state(id);
+  }
+
+  #toCancellation(reason: string): Transition {
+    return { at: this.#parts.clock.now(), to: "error", cancellation: { reason } };
+  }
+}
+
+/** Without a slot, no step starts. */
+const noSlot: Admissible = { admit() {} };
+/** The most times that others may be first. */
+const mostTries = 100;

@@ -1,0 +1,16 @@
+import type { Clock } from "../../core/clock.ts";
+import type { Logger } from "../../core/log.ts";
+import type { Runs } from "./runs.ts";
+import type { Store } from "./store/store.ts";
+import type { WaitingExecutions } from "./waiting-executions.ts";
+
+/** The parts of an engine whose file is open. */
+export interface Opened {
+  readonly store: Store;
+  readonly runs: Runs;
+  readonly waiting: WaitingExecutions;
+  readonly clock: Clock;
+  readonly logger: Logger;
+  /** Resolves when it is known which executions are continued. Undefined once it is. */
+  readonly known: () => Promise<void> | undefined;
+}

@@ -1,0 +1,103 @@
+import { notFound } from "../../core/error.ts";
+import { findMismatch, hasSameSteps } from "../../engine/compare-steps.ts";
+import type { EventsOptions } from "../../engine/contract/engine.ts";
+import type { Program } from "../../engine/contract/program.ts";
+import type { LiveEvent, StoredEvent } from "../../engine/events.ts";
+import { describeSteps, type ExecutionState, type Position } from "../../engine/execution.ts";
+import type { Admissible } from "../../engine/runs/groups.ts";
+import { readEvents, type EventCursor, type EventPage } from "../../engine/runs/read-events.ts";
+import { findPosition } from "../../engine/steps/find-position.ts";
+import { readSteps } from "../../engine/steps/read-steps.ts";
+import type { Drive } from "./drive.ts";
+import type { Opened } from "./opened.ts";
+import { stopped } from "./runs.ts";
+import type { StoredState } from "./store/store.ts";
+
+/** What is known of executions: from their drives, else from the file. */
+export class Reads {
+  readonly #parts: Opened;
+
+  constructor(parts: Opened) {
+    this.#parts = parts;
+  }
+
+  committed(id: string): StoredState | undefined {
+    return this.#parts.runs.get(id)?.committed ?? this.#parts.store.state(id);
+  }
+
+  isRunning(workflowId: string): boolean {
+    const isOne = ({ status, execution }: ExecutionState): boolean =>
+      status === "running" && execution.workflowId === workflowId;
+    if (this.#parts.runs.all().some(({ committed }) => isOne(committed))) return true;
+    return this.#parts.waiting.count(workflowId) > 0 || this.#parts.store.waits.hasResting(workflowId);
+  }
+
+  async startedSteps(id: string): Promise<ReadonlySet<string> | undefined> {
+    return this.#parts.runs.get(id) ? undefined : this.#startedSteps(id);
+  }
+
+  async #startedSteps(id: string): Promise<ReadonlySet<string>> {
+    const paths = new Set<string>();
+    try {
+      for await (const page of this.#parts.store.allEvents(id))
+        for (const { type, from = "" } of page) if (type === "step-start") paths.add(from);
+    } catch (error) {
+      throw this.#parts.runs.toAnswer(error);
+    }
+    return paths;
+  }
+
+  async settled(id: string, afterEpoch: number, signal?: AbortSignal): Promise<ExecutionState> {
+    const known = this.#parts.known();
+    if (known) await known;
+    const state = this.committed(id);
+    if (!state) throw notFound(`Execution ${id} not found`);
+    if (state.status !== "running" && state.epoch > afterEpoch && !this.#parts.runs.isUntold(state)) return state;
+    if (state.status === "running" && !this.#isDriven(id)) throw this.#parts.runs.toAnswer(stopped(id));
+    return this.#parts.runs.waiters.next(id, afterEpoch, signal);
+  }
+
+  events(
+    id: string,
+    afterSeq: number,
+    signal: AbortSignal,
+    { until }: EventsOptions = {},
+  ): AsyncGenerator<StoredEvent | LiveEvent> {
+    const readPage = (after: EventCursor): EventPage => this.#parts.store.events(id, after);
+    const read = (after: EventCursor): EventPage | Promise<EventPage> =>
+      this.#parts.known()?.then(() => readPage(after)) ?? readPage(after);
+    const isRunning = (): boolean =>
+      this.#parts.runs.get(id)?.committed.status === "running" ||
+      this.#parts.waiting.has(id) ||
+      (this.#parts.store.state(id)?.status === "running" && this.#isResting(id));
+    const isOpen = (): boolean => isRunning() || (until === "end" && this.committed(id)?.status === "suspended");
+    return readEvents({ read, isOpen }, this.#parts.runs.readers.open(id, signal), afterSeq);
+  }
+
+  /** Replays an execution and registers its run; returns the first mismatch when it does not fit the program. */
+  async load(state: StoredState, program: Program, slot?: Admissible): Promise<Drive | { mismatch: string }> {
+    const { id, steps } = state.execution;
+    const isSame = hasSameSteps(steps, program.steps);
+    const mismatch = isSame ? undefined : findMismatch(steps, program.steps, await this.#startedSteps(id));
+    return mismatch === undefined ? this.#parts.runs.load(state, program, slot) : { mismatch };
+  }
+
+  /** The place of an execution that has no run. */
+  async lastPosition(id: string): Promise<Position | undefined> {
+    const execution = this.#parts.store.state(id)?.execution;
+    if (!execution) return undefined;
+    const code = new Map(this.#parts.waiting.programOf(execution.workflowId)?.steps.map((step) => [step[0], step[4]]));
+    const steps = describeSteps(execution.steps, (path) => code.get(path));
+    return findPosition(await readSteps(this.#parts.store, { ...execution, steps }, {}));
+  }
+
+  /** Whether an execution has a run, or will have one. */
+  #isDriven(id: string): boolean {
+    return this.#parts.runs.get(id) !== undefined || this.#parts.waiting.has(id) || this.#isResting(id);
+  }
+  /** Whether an execution waits for the end of a retry delay, and has no run. */
+  #isResting(id: string): boolean {
+    const number = this.#parts.store.numberOf(id);
+    return number !== undefined && this.#parts.store.waits.hasTimer(number);
+  }
+}
