@@ -1,6 +1,7 @@
 import { defineWorkflow, embedded, type Config } from "agentserve";
 import { expect, it, onTestFinished, vi } from "vitest";
-import { Store } from "../../src/backends/embedded/store/store.ts";
+import { JournalTable } from "../../src/backends/embedded/store/tables/journal-table.ts";
+import { ProcessTable } from "../../src/backends/embedded/store/tables/process-table.ts";
 import { patienceMs } from "../harness/patience.ts";
 import { startServer, type TestServer } from "../harness/server.ts";
 import { newFile } from "../harness/folders.ts";
@@ -48,7 +49,7 @@ function createProject({ before = 0, after = 0 }: { before?: number; after?: num
 
 /** Ends a server as a crash would: the file does not say that it was closed. */
 async function crash(server: TestServer): Promise<void> {
-  const end = vi.spyOn(Store.prototype, "endProcess").mockImplementation(() => {});
+  const end = vi.spyOn(ProcessTable.prototype, "end").mockImplementation(() => {});
   await server.close();
   end.mockRestore();
 }
@@ -188,7 +189,7 @@ async function leave(ids: readonly string[]) {
   await vi.waitFor(() => expect(project.begun).toHaveLength(ids.length), patience);
   await first.close();
   project.begun.length = 0;
-  const journal = vi.spyOn(Store.prototype, "journal");
+  const journal = vi.spyOn(JournalTable.prototype, "rows");
   onTestFinished(() => journal.mockRestore());
   const server = await project.start({ server: { limits: { runningExecutions: 1, drainMs: 10 } } });
   onTestFinished(() => server.close());

@@ -19,7 +19,7 @@ it("reads a long journal a page at a time, and lets other work run between two p
   const keys: string[] = [];
   const sizes: number[] = [];
   const turnsBefore: number[] = [];
-  for await (const page of store.journal(1)) {
+  for await (const page of store.journals.rows(1)) {
     sizes.push(page.length);
     turnsBefore.push(turns);
     keys.push(...page.map(({ key }) => key));
@@ -30,7 +30,7 @@ it("reads a long journal a page at a time, and lets other work run between two p
   expect(keys).toEqual(Array.from({ length: count }, (_, index) => `s${index + 1}#1`));
 
   const events: number[] = [];
-  for await (const page of store.allEvents("x")) {
+  for await (const page of store.journals.allEvents("x")) {
     expect(page.length).toBeLessThanOrEqual(1_000);
     events.push(...page.map(({ seq }) => seq));
   }

@@ -4,6 +4,8 @@ import { expect, it, onTestFinished, vi } from "vitest";
 import { EmbeddedEngine } from "../../src/backends/embedded/engine.ts";
 import { Runs } from "../../src/backends/embedded/runs.ts";
 import { Store } from "../../src/backends/embedded/store/store.ts";
+import { JournalTable } from "../../src/backends/embedded/store/tables/journal-table.ts";
+import { ProcessTable } from "../../src/backends/embedded/store/tables/process-table.ts";
 import { patienceMs } from "../harness/patience.ts";
 import { createTestLogger, startServer, startTestServer } from "../harness/server.ts";
 import { newFile } from "../harness/folders.ts";
@@ -56,10 +58,13 @@ async function leave(options: { concurrency?: { limit: number } }, ids: string[]
   return { file, begun, config, program, write, path, createEngine };
 }
 /** Holds the reads of a method of the store, from the first one on, until they are `opened`. */
-function hold(method: "history" | "journal") {
-  const read = Store.prototype[method] as (this: Store, key: never) => AsyncGenerator<never>;
+function hold(method: "history" | "rows") {
+  const read = JournalTable.prototype[method] as (this: JournalTable, key: never) => AsyncGenerator<never>;
   const [reached, opened] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
-  const reading = vi.spyOn(Store.prototype, method).mockImplementation(async function* (this: Store, key: unknown) {
+  const reading = vi.spyOn(JournalTable.prototype, method).mockImplementation(async function* (
+    this: JournalTable,
+    key: unknown,
+  ) {
     reached.resolve();
     await opened.promise;
     yield* read.call(this, key as never);
@@ -95,7 +100,7 @@ it("starts the next suspect when the one before it is cancelled in the queue", a
 it("starts a suspect in its turn when a cancel of it could not be written", async () => {
   const { begun, config, write, path } = await leaveRunning("a", "b");
   write(crashed(2, "a", "b"));
-  const isolated = vi.spyOn(Store.prototype, "isolate");
+  const isolated = vi.spyOn(ProcessTable.prototype, "isolate");
   const changes = Promise.withResolvers<void>();
   const changed = vi.spyOn(Runs.prototype, "nextChange").mockReturnValue(changes.promise);
   const limits = { drainMs: 10, runningExecutions: 5 };
@@ -167,8 +172,8 @@ it("keeps a crash that is not counted yet when it is closed before it serves", a
   answered.resolve();
   await expect(opening).rejects.toThrow();
   const store = new Store(file, "normal");
-  store.startProcess();
-  expect((await store.leftRunning().next()).value).toMatchObject([{ crashes: 1 }]);
+  store.transaction(() => store.processes.start());
+  expect((await store.processes.leftRunning().next()).value).toMatchObject([{ crashes: 1 }]);
   store.close();
 });
 
@@ -214,7 +219,7 @@ it("loads no further execution once it closes", async () => {
   const { program, createEngine } = await leaveRunning("a", "b", "c");
   const engine = createEngine();
   await engine.open();
-  const { reached, opened } = hold("journal");
+  const { reached, opened } = hold("rows");
   const states = vi.spyOn(Store.prototype, "state");
   onTestFinished(() => states.mockRestore());
   const recovered = engine.recover(() => program);
@@ -250,7 +255,7 @@ it("answers 503 to a suspend of an execution that is being loaded when the serve
   const engine = createEngine();
   await engine.open();
   await engine.recover(() => program); // a runs, and b is queued
-  const { reached, opened } = hold("journal");
+  const { reached, opened } = hold("rows");
   const suspended = expect(engine.suspend("b", "later")).rejects.toMatchObject({ status: 503 });
   await reached.promise;
   const closed = engine.close({ drainMs: 0 });
@@ -262,7 +267,7 @@ it("answers 503 to a suspend of an execution that cannot be read, which keeps it
   const { begun, config, path } = await leaveRunning("a", "b");
   const server = await startTestServer("in process", { config });
   await vi.waitFor(() => expect(begun).toEqual(["a"]), patience);
-  const pages = vi.spyOn(Store.prototype, "journal").mockImplementationOnce(() => {
+  const pages = vi.spyOn(JournalTable.prototype, "rows").mockImplementationOnce(() => {
     throw new Error("this page is unreadable");
   });
   onTestFinished(() => pages.mockRestore());
@@ -284,7 +289,7 @@ it("does not count the crash of a process that continued no execution", async ()
   await engine.open();
   await engine.recover(); // as with --no-recovery
   const next = new Store(file, "normal"); // as after a kill
-  next.startProcess();
-  expect((await next.leftRunning().next()).value).toMatchObject([{ crashes: 1 }]);
+  next.transaction(() => next.processes.start());
+  expect((await next.processes.leftRunning().next()).value).toMatchObject([{ crashes: 1 }]);
   next.close();
 });

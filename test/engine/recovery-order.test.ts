@@ -1,6 +1,7 @@
 import { defineWorkflow, embedded, type Config } from "agentserve";
 import { expect, it, onTestFinished, vi } from "vitest";
 import { Store } from "../../src/backends/embedded/store/store.ts";
+import { JournalTable } from "../../src/backends/embedded/store/tables/journal-table.ts";
 import { patienceMs } from "../harness/patience.ts";
 import { startServer, startTestServer } from "../harness/server.ts";
 import { newFile } from "../harness/folders.ts";
@@ -59,14 +60,18 @@ it("answers 503 to a resume whose long journal is being read when the server clo
   const server = await startServer("in process", { config: fileConfig([workflow]) });
   await server.post("/workflows/long/execute", { input: {}, options: { executionId: "x" } });
   // The server closes, and the file with it, when the first page has been read.
-  const { journal, close } = Store.prototype;
+  const { rows } = JournalTable.prototype;
+  const { close } = Store.prototype;
   const closed = Promise.withResolvers<void>();
   const closings = vi.spyOn(Store.prototype, "close").mockImplementation(function (this: Store) {
     close.call(this);
     closed.resolve();
   });
-  const pages = vi.spyOn(Store.prototype, "journal").mockImplementation(async function* (this: Store, number) {
-    for await (const page of journal.call(this, number)) {
+  const pages = vi.spyOn(JournalTable.prototype, "rows").mockImplementation(async function* (
+    this: JournalTable,
+    number,
+  ) {
+    for await (const page of rows.call(this, number)) {
       void server.close();
       await closed.promise;
       yield page;
@@ -161,11 +166,11 @@ it("serves although executions cannot be loaded, logs each of them, and continue
   const listen = (reason: unknown): void => void unhandled.push(reason);
   process.on("unhandledRejection", listen);
   onTestFinished(() => void process.off("unhandledRejection", listen));
-  const { journal } = Store.prototype;
+  const { rows } = JournalTable.prototype;
   let loads = 0;
-  const pages = vi.spyOn(Store.prototype, "journal").mockImplementation(function (this: Store, number) {
+  const pages = vi.spyOn(JournalTable.prototype, "rows").mockImplementation(function (this: JournalTable, number) {
     if (++loads > 1) throw new Error("this page is unreadable");
-    return journal.call(this, number);
+    return rows.call(this, number);
   });
   const moves = vi.spyOn(Store.prototype, "move").mockImplementation(() => {
     throw new Error("this page cannot be written");

@@ -1,7 +1,8 @@
 import { afterEach, beforeEach, expect, it, vi } from "vitest";
 import { systemClock } from "../../src/core/clock.ts";
 import { startRetention } from "../../src/backends/embedded/retention.ts";
-import { Store, type Expiry, type Swept } from "../../src/backends/embedded/store/store.ts";
+import { Store } from "../../src/backends/embedded/store/store.ts";
+import type { Expiry, Swept } from "../../src/backends/embedded/store/stored-state.ts";
 import type { Writer } from "../../src/backends/embedded/store/writer.ts";
 import type { Execution } from "../../src/engine/execution.ts";
 

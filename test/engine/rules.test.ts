@@ -118,7 +118,7 @@ it("counts crashes in the file as the rule does, for every count, role and row",
         const before = new Store(file, "normal");
         before.insertExecution(1, start.execution, []);
         before.insertExecution(2, { ...start.execution, id: "last" }, []);
-        before.startProcess();
+        before.transaction(() => before.processes.start());
         before.close(); // not ended: as after a crash
         const db = new DatabaseSync(file);
         const crashRow = hasNewRow ? 7 : 0;
@@ -127,7 +127,7 @@ it("counts crashes in the file as the rule does, for every count, role and row",
         );
         db.exec("update executions set crashes = 2, isolated = -2, crash_row = 0 where number = 2");
         const after = new Store(file, "normal");
-        after.startProcess();
+        after.transaction(() => after.processes.start());
         after.close();
         const { crashes } = db.prepare("select crashes from executions where number = 1").get()!;
         db.close();

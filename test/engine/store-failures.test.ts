@@ -1,6 +1,7 @@
 import { andThen, andWaitFor, defineWorkflow, embedded, type Config } from "agentserve";
 import { expect, it, onTestFinished, vi } from "vitest";
 import { Store } from "../../src/backends/embedded/store/store.ts";
+import { JournalTable } from "../../src/backends/embedded/store/tables/journal-table.ts";
 import { patienceMs } from "../harness/patience.ts";
 import { startServer, startTestServer } from "../harness/server.ts";
 import { serve } from "../workflows/waits/serve.ts";
@@ -54,7 +55,7 @@ it("does not fail a step when the store cannot read its data: the step runs agai
   );
   const first = await startServer("in process", { config });
   await first.post("/workflows/long/execute", { input: {}, options: { executionId: "x" } });
-  const failing = vi.spyOn(Store.prototype, "text").mockImplementation(() => {
+  const failing = vi.spyOn(JournalTable.prototype, "text").mockImplementation(() => {
     throw new Error("this page is unreadable");
   });
   const resumed = await first.post("/workflows/long/executions/x/resume", { resumeData: true });
@@ -93,7 +94,7 @@ it("starts no further branch of an execution once the data of one cannot be read
   expect((await waiting).status).toBe(503);
 
   begun.length = 0;
-  const failing = vi.spyOn(Store.prototype, "text").mockImplementationOnce(() => {
+  const failing = vi.spyOn(JournalTable.prototype, "text").mockImplementationOnce(() => {
     throw new Error("this page is unreadable");
   });
   onTestFinished(() => failing.mockRestore());
@@ -115,7 +116,7 @@ it("hands an event out that came while a resume was written, once the store has 
   await server.begin("w");
   await vi.waitFor(async () => expect((await server.state("w")).status).toBe("suspended"), { timeout: patienceMs });
   // The first look for the event fails. The next one comes while the resume waits for the store.
-  const unreadable = vi.spyOn(Store.prototype, "journal").mockImplementationOnce(() => {
+  const unreadable = vi.spyOn(JournalTable.prototype, "rows").mockImplementationOnce(() => {
     throw new Error("this page is unreadable");
   });
   onTestFinished(() => unreadable.mockRestore());

@@ -1,7 +1,9 @@
 import { statSync } from "node:fs";
 import { DatabaseSync } from "node:sqlite";
 import { expect, it, onTestFinished, vi } from "vitest";
-import { Store, type Expiry, type StoredState } from "../../src/backends/embedded/store/store.ts";
+import { Store } from "../../src/backends/embedded/store/store.ts";
+import type { Expiry } from "../../src/backends/embedded/store/stored-state.ts";
+import type { StoredState } from "../../src/backends/embedded/store/stored-state.ts";
 import type { Execution, Transition } from "../../src/engine/execution.ts";
 import type { JournalRow } from "../../src/engine/runs/journal-row.ts";
 import type { Change } from "../../src/engine/runs/run-port.ts";

@@ -1,7 +1,7 @@
 import { defineWorkflow, embedded } from "agentserve";
 import { createClock, createServer, type TestClock } from "agentserve/testing";
 import { expect, it, vi } from "vitest";
-import { Store } from "../../src/backends/embedded/store/store.ts";
+import { ProcessTable } from "../../src/backends/embedded/store/tables/process-table.ts";
 import { newFile } from "../harness/folders.ts";
 
 /** An execution of one step, in seconds: the step takes that long, or ends the process after that time. */
@@ -86,7 +86,7 @@ class Lives {
 
   /** The file does not say that the server was closed. */
   async #crash(): Promise<void> {
-    const end = vi.spyOn(Store.prototype, "endProcess").mockImplementation(() => {});
+    const end = vi.spyOn(ProcessTable.prototype, "end").mockImplementation(() => {});
     await this.#server.close();
     end.mockRestore();
   }

@@ -266,7 +266,7 @@ export const engine: readonly Mutation[] = [
   },
   {
     breaks: "A shutdown counts as a crash of the executions that it leaves",
-    file: `${embedded}/store/store.ts`,
+    file: `${embedded}/store/tables/process-table.ts`,
     find: "if (last && !last.clean)",
     replace: "if (last)",
     suite: "test/engine/crashes.test.ts",
@@ -445,7 +445,7 @@ export const engine: readonly Mutation[] = [
   },
   {
     breaks: "A resume answers a later suspension than the one that its caller has seen",
-    file: `${embedded}/engine.ts`,
+    file: `${embedded}/commands.ts`,
     find: "return now.epoch === epoch || (branch",
     replace: "return now.epoch >= epoch || (branch",
     suite: "test/engine/final-end.test.ts",

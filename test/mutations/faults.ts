@@ -68,7 +68,7 @@ export const faults: readonly Mutation[] = [
   },
   {
     breaks: "An execution belongs to nobody after a crash",
-    file: "src/backends/embedded/store/store.ts",
+    file: "src/backends/embedded/store/stored-state.ts",
     find: "const userId = row.user ?? undefined;",
     replace: "const userId = undefined;",
     suite: "test/faults/users/users.test.ts",

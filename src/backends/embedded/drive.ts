@@ -15,7 +15,8 @@ import { Run } from "../../engine/runs/run.ts";
 import { notStarted, type Change, type Outcome, type RunPort } from "../../engine/runs/run-port.ts";
 import type { AttemptPlan, AttemptResult } from "../../engine/walk/decision.ts";
 import { inputRow } from "../../engine/walk/value.ts";
-import type { Commit, Store, StoredState } from "./store/store.ts";
+import type { Store } from "./store/store.ts";
+import type { Commit, StoredState } from "./store/stored-state.ts";
 import type { Writer } from "./store/writer.ts";
 
 /** The answers to the caller of one change. Without them, a result that cannot be stored fails the drive. They must not throw. */
@@ -248,7 +249,7 @@ export class Drive implements RunPort<Request>, Admissible {
   #readRow(row: number): JsonText | undefined {
     if (row === inputRow) return this.execution.input;
     const unwritten = this.#unwritten.get(row);
-    return unwritten ? textOf(unwritten) : this.#host.store.text(this.number, row);
+    return unwritten ? textOf(unwritten) : this.#host.store.journals.text(this.number, row);
   }
 
   /** Reads a row for an attempt. If the store fails, the drive fails and not the step: the step runs again at the next start. */

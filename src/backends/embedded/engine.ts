@@ -177,7 +177,7 @@ export class EmbeddedEngine implements Engine {
   /** A disk that is full or read-only does not prevent the start: everything can still be read. */
   #countCrashes(): void {
     try {
-      this.#store.startProcess();
+      this.#store.transaction(() => this.#store.processes.start());
       this.#isStartMarked = true;
     } catch (error) {
       this.#options.logger.warn("The store cannot be written: an earlier crash is not counted", { error });
@@ -198,7 +198,7 @@ export class EmbeddedEngine implements Engine {
       keepPlace: (id) => this.#keepPlace(id),
     });
     // A crash of this process would interrupt none of them.
-    if (!programOf && this.#isStartMarked) attempt(() => this.#store.endProcess());
+    if (!programOf && this.#isStartMarked) attempt(() => this.#store.processes.end());
     try {
       if (programOf) await recovery.find();
       if (programOf) for (const place of this.#store.waits.places()) this.#runs.rests.holdPlace(place);
@@ -269,11 +269,11 @@ export class EmbeddedEngine implements Engine {
 
   readonly changes: Engine["changes"] = (...args) => this.#runs.changes.open(...args);
   readonly changedStates: Engine["changedStates"] = (signal) => this.#runs.changes.openStates(signal);
-  readonly history: Engine["history"] = (id) => this.#store.history(id);
+  readonly history: Engine["history"] = (id) => this.#store.journals.history(id);
 
   async rowText(id: string, row: number): Promise<JsonText | undefined> {
-    const number = this.#store.numberOf(id);
-    return number === undefined ? undefined : this.#store.text(number, row);
+    const number = this.#store.journals.numberOf(id);
+    return number === undefined ? undefined : this.#store.journals.text(number, row);
   }
 
   isWritable(): boolean {
@@ -288,7 +288,7 @@ export class EmbeddedEngine implements Engine {
     this.#timers?.close();
     await this.#runs?.close(drainMs, beside);
     // A start that was not marked has not counted the last crash: the next one does.
-    if (this.#isStartMarked) attempt(() => this.#store.endProcess()); // a disk that cannot be written makes it look like a crash
+    if (this.#isStartMarked) attempt(() => this.#store.processes.end()); // a disk that cannot be written makes it look like a crash
     this.#closeStore();
   }
 

@@ -4,7 +4,8 @@ import type { ExecutionState, Transition } from "../../engine/execution.ts";
 import { toCommandRow } from "../../engine/runs/journal-row.ts";
 import { lock } from "./file/lock.ts";
 import { StoreError, toStoreError } from "./file/sqlite-error.ts";
-import { Store, type ListedExecution, type NewestFilter } from "./store/store.ts";
+import { Store } from "./store/store.ts";
+import type { ListedExecution, NewestFilter } from "./store/stored-state.ts";
 import { isLegal } from "../../engine/rules/transitions.ts";
 
 /** The executions of a data file that no server uses. Nothing of them runs. */
@@ -32,10 +33,10 @@ export function openOffline(path: string): OfflineStore {
   return {
     list: (filter) => store.newest(filter),
     state: (id) => store.state(id),
-    history: (id) => store.history(id),
+    history: (id) => store.journals.history(id),
     async rowText(id, row) {
-      const number = store.numberOf(id);
-      return number === undefined ? undefined : store.text(number, row);
+      const number = store.journals.numberOf(id);
+      return number === undefined ? undefined : store.journals.text(number, row);
     },
     cancel(id, reason) {
       const state = store.state(id);
@@ -43,7 +44,7 @@ export function openOffline(path: string): OfflineStore {
       if (!state || !isLegal(state, next)) return false;
       const { number, epoch } = state;
       const row = toCommandRow(store.newRow(), epoch + 1, next);
-      const seq = store.lastSeq(number) + 1;
+      const seq = store.journals.lastSeq(number) + 1;
       const change = {
         row,
         at: next.at,

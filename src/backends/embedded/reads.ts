@@ -11,7 +11,7 @@ import { readSteps } from "../../engine/steps/read-steps.ts";
 import type { Drive } from "./drive.ts";
 import type { Opened } from "./opened.ts";
 import { stopped } from "./runs.ts";
-import type { StoredState } from "./store/store.ts";
+import type { StoredState } from "./store/stored-state.ts";
 
 /** What is known of executions: from their drives, else from the file. */
 export class Reads {
@@ -39,7 +39,7 @@ export class Reads {
   async #startedSteps(id: string): Promise<ReadonlySet<string>> {
     const paths = new Set<string>();
     try {
-      for await (const page of this.#parts.store.allEvents(id))
+      for await (const page of this.#parts.store.journals.allEvents(id))
         for (const { type, from = "" } of page) if (type === "step-start") paths.add(from);
     } catch (error) {
       throw this.#parts.runs.toAnswer(error);
@@ -63,7 +63,7 @@ export class Reads {
     signal: AbortSignal,
     { until }: EventsOptions = {},
   ): AsyncGenerator<StoredEvent | LiveEvent> {
-    const readPage = (after: EventCursor): EventPage => this.#parts.store.events(id, after);
+    const readPage = (after: EventCursor): EventPage => this.#parts.store.journals.events(id, after);
     const read = (after: EventCursor): EventPage | Promise<EventPage> =>
       this.#parts.known()?.then(() => readPage(after)) ?? readPage(after);
     const isRunning = (): boolean =>
@@ -88,7 +88,7 @@ export class Reads {
     if (!execution) return undefined;
     const code = new Map(this.#parts.waiting.programOf(execution.workflowId)?.steps.map((step) => [step[0], step[4]]));
     const steps = describeSteps(execution.steps, (path) => code.get(path));
-    return findPosition(await readSteps(this.#parts.store, { ...execution, steps }, {}));
+    return findPosition(await readSteps(this.#parts.store.journals, { ...execution, steps }, {}));
   }
 
   /** Whether an execution has a run, or will have one. */
@@ -97,7 +97,7 @@ export class Reads {
   }
   /** Whether an execution waits for the end of a retry delay, and has no run. */
   #isResting(id: string): boolean {
-    const number = this.#parts.store.numberOf(id);
+    const number = this.#parts.store.journals.numberOf(id);
     return number !== undefined && this.#parts.store.waits.hasTimer(number);
   }
 }

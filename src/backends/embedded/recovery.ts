@@ -3,7 +3,8 @@ import type { Program } from "../../engine/contract/program.ts";
 import type { Transition } from "../../engine/execution.ts";
 import { agentOf, isTurn } from "../../engine/turn-execution.ts";
 import type { Runs } from "./runs.ts";
-import type { LeftExecution, Store } from "./store/store.ts";
+import type { Store } from "./store/store.ts";
+import type { LeftExecution } from "./store/tables/process-table.ts";
 import type { WaitingExecution, WaitingExecutions } from "./waiting-executions.ts";
 import { crashed, interrupted, isAlone, suspectMs, toVerdict } from "../../engine/rules/crashes.ts";
 
@@ -43,7 +44,7 @@ export class Recovery {
   async find(): Promise<void> {
     const { store, runs, waiting, keepPlace } = this.#options;
     const all: LeftExecution[] = [];
-    for await (const page of store.leftRunning()) {
+    for await (const page of store.processes.leftRunning()) {
       all.push(...page);
       if (runs.isClosing) return;
     }
@@ -129,7 +130,7 @@ export class Recovery {
       const { id, number, crashes } = suspect.found;
       if (runs.isClosing) return;
       if (!waiting.has(id)) continue;
-      await runs.write(() => store.isolate(number, index + 1));
+      await runs.write(() => store.processes.isolate(number, index + 1));
       await waiting.free(suspect);
       if (runs.isClosing) return;
       if (!waiting.has(id)) continue;

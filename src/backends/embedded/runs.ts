@@ -22,7 +22,8 @@ import { Waiters } from "../../engine/runs/waiters.ts";
 import { Drive, type DriveHost, type Request } from "./drive.ts";
 import { FileGoneError } from "./file/data-file.ts";
 import { unavailable } from "./file/sqlite-error.ts";
-import type { Commit, Store, StoredState } from "./store/store.ts";
+import type { Store } from "./store/store.ts";
+import type { Commit, StoredState } from "./store/stored-state.ts";
 import { Writer } from "./store/writer.ts";
 import { Absences } from "./waits/absences.ts";
 import { Rests } from "./waits/rests.ts";
@@ -210,7 +211,7 @@ export class Runs implements DriveHost {
   /** Marks an execution that waits, in the transaction of its start or resume. */
   #markWaiting({ number }: Drive): void {
     this.writer.write({
-      work: () => this.store.startWaiting(number),
+      work: () => this.store.processes.startWaiting(number),
       done: () => {},
       fail: () => {}, // only a count of crashes depends on it
       stalled: () => true,
@@ -228,7 +229,7 @@ export class Runs implements DriveHost {
     const { id } = drive.execution;
     let mismatch: string | undefined;
     try {
-      mismatch = await drive.run.replay(this.store.journal(number), { nowOf: this.nowOf });
+      mismatch = await drive.run.replay(this.store.journals.rows(number), { nowOf: this.nowOf });
       this.refuseWhenClosing();
     } catch (error) {
       drive.release("The execution could not be loaded");
@@ -315,7 +316,7 @@ export class Runs implements DriveHost {
     this.writer.write<{ change: Change; commit: Commit } | undefined>({
       work: () => {
         this.store.waits.remove(number);
-        const change = toChange(this.store.lastSeq(number) + 1);
+        const change = toChange(this.store.journals.lastSeq(number) + 1);
         const commit = this.store.save(state, change, noRow);
         return commit && { change, commit };
       },

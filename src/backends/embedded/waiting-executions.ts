@@ -8,7 +8,9 @@ import { toGroup, type Admissible, type GroupName } from "../../engine/runs/grou
 import { unavailable } from "./file/sqlite-error.ts";
 import type { Drive } from "./drive.ts";
 import { stopped, type Runs } from "./runs.ts";
-import type { LeftExecution, Store, StoredState } from "./store/store.ts";
+import type { Store } from "./store/store.ts";
+import type { StoredState } from "./store/stored-state.ts";
+import type { LeftExecution } from "./store/tables/process-table.ts";
 
 type ProgramOf = (workflowId: string) => Program | undefined;
 
@@ -179,7 +181,7 @@ export class WaitingExecutions {
     const { id, workflowId, number, isWaiting } = waiting.found;
     try {
       // Durable before its code runs: from now on a crash counts.
-      if (isWaiting && slot === waiting) await runs.writeOrPass(() => store.endWaiting(number));
+      if (isWaiting && slot === waiting) await runs.writeOrPass(() => store.processes.endWaiting(number));
       const state = store.state(id)!;
       const program = this.programOf(workflowId);
       const loaded = program

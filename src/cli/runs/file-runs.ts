@@ -1,6 +1,6 @@
 import { resolve } from "node:path";
 import { openOffline } from "../../backends/embedded/offline.ts";
-import type { ListedExecution } from "../../backends/embedded/store/store.ts";
+import type { ListedExecution } from "../../backends/embedded/store/stored-state.ts";
 import { toIso } from "../../core/iso-time.ts";
 import { toShellWord } from "../../core/shell.ts";
 import { toStateView } from "../../workflows/results.ts";

@@ -1,5 +1,6 @@
 import { EventTable } from "../../../src/backends/embedded/store/tables/event-table.ts";
 import { Store } from "../../../src/backends/embedded/store/store.ts";
+import { ProcessTable } from "../../../src/backends/embedded/store/tables/process-table.ts";
 import { WaitTable } from "../../../src/backends/embedded/store/tables/wait-table.ts";
 import { eventOf } from "../../../src/engine/runs/journal-row.ts";
 import type { Transition } from "../../../src/engine/execution.ts";
@@ -108,7 +109,8 @@ export function guard(mark: (line: string) => void): (point: Point) => void {
       around("waits:remove", `${idOf(number)} running`, () => remove.call(this, number));
     },
   });
-  const { save, insertExecution, move, add, transaction, state, stateOf, leftRunning } = Store.prototype;
+  const { save, insertExecution, move, add, transaction, state, stateOf } = Store.prototype;
+  const { leftRunning } = ProcessTable.prototype;
   Object.assign(Store.prototype, {
     save(this: Store, ...args: Parameters<Store["save"]>) {
       const [{ execution }, { row }] = args;
@@ -162,13 +164,13 @@ export function guard(mark: (line: string) => void): (point: Point) => void {
       if (found) ids.set(number, found.execution.id);
       return found;
     },
-    async *leftRunning(this: Store) {
-      for await (const found of leftRunning.call(this)) {
-        for (const { number, id } of found) ids.set(number, id);
-        yield found;
-      }
-    },
   });
+  ProcessTable.prototype.leftRunning = async function* (this: ProcessTable) {
+    for await (const found of leftRunning.call(this)) {
+      for (const { number, id } of found) ids.set(number, id);
+      yield found;
+    }
+  };
   return (point) => {
     armed = point;
     seen = 0;

@@ -1,14 +1,14 @@
 import { join } from "node:path";
 import { andThen, defineWorkflow, embedded } from "agentserve";
 import { expect, it, onTestFinished, vi } from "vitest";
-import { Store } from "../../../src/backends/embedded/store/store.ts";
+import { JournalTable } from "../../../src/backends/embedded/store/tables/journal-table.ts";
 import { mostKeptSteps } from "../../../src/workflows/kept-steps.ts";
 import { createFolder } from "../../harness/folders.ts";
 import { startTestServer, type TestServer } from "../../harness/server.ts";
 
 /** Counts the reads of a journal. */
 function countReads() {
-  const reads = vi.spyOn(Store.prototype, "history");
+  const reads = vi.spyOn(JournalTable.prototype, "history");
   onTestFinished(() => reads.mockRestore());
   return reads;
 }

@@ -1,29 +1,13 @@
-import { DatabaseSync, type SQLInputValue, type StatementSync } from "node:sqlite";
-import { setImmediate as nextTurn } from "node:timers/promises";
+import { DatabaseSync } from "node:sqlite";
 import { attempt } from "../../../core/attempt.ts";
 import { notFound, ServeError } from "../../../core/error.ts";
-import type { JsonText } from "../../../core/json.ts";
-import {
-  toEvent,
-  toTransitionEvent,
-  type CopiedEvent,
-  type EventBody,
-  type StoredEvent,
-} from "../../../engine/events.ts";
-import {
-  isRetry,
-  resolveTransition,
-  type Execution,
-  type ExecutionState,
-  type Transition,
-} from "../../../engine/execution.ts";
-import type { HistoryRow } from "../../../engine/contract/history.ts";
-import { textOf, type JournalRow } from "../../../engine/runs/journal-row.ts";
-import { firstEvent, type EventCursor, type EventPage } from "../../../engine/runs/read-events.ts";
+import { toTransitionEvent, type CopiedEvent, type EventBody } from "../../../engine/events.ts";
+import { isRetry, resolveTransition, type Execution, type Transition } from "../../../engine/execution.ts";
+import type { JournalRow } from "../../../engine/runs/journal-row.ts";
 import type { Change, Copy } from "../../../engine/runs/run-port.ts";
 import { isTurn } from "../../../engine/turn-execution.ts";
 import { toText, type ReadRow } from "../../../engine/walk/value.ts";
-import { fromEventText, toEventText } from "./tables/event-text.ts";
+import { toEventText } from "./tables/event-text.ts";
 import { DataFile } from "../file/data-file.ts";
 import { ExecutionList } from "./execution-list.ts";
 import type { ConversationTable } from "./tables/conversation-table.ts";
@@ -35,61 +19,23 @@ import { UsageTable } from "./tables/usage-table.ts";
 import { ScheduleTable } from "./tables/schedule-table.ts";
 import { EventTable } from "./tables/event-table.ts";
 import { statements } from "./sql.ts";
+import { JournalTable } from "./tables/journal-table.ts";
+import { ProcessTable } from "./tables/process-table.ts";
+import { rows, type Statements } from "./rows.ts";
+import {
+  none,
+  toState,
+  type Commit,
+  type Expiry,
+  type ListedExecution,
+  type NewestFilter,
+  type StateRow,
+  type SweepRow,
+  type Swept,
+  type StoredState,
+} from "./stored-state.ts";
 import { WaitTable } from "./tables/wait-table.ts";
 import { afterTransition, isEnd } from "../../../engine/rules/transitions.ts";
-
-/** A change as it was committed. */
-export interface Commit {
-  readonly events: readonly EventBody[];
-  /** The states that the transitions led to, in order. */
-  readonly states: readonly StoredState[];
-}
-
-/** A state with the number under which the file keeps the execution. */
-export interface StoredState extends ExecutionState {
-  readonly number: number;
-}
-
-/** An execution that is running and has no run. */
-export interface LeftExecution {
-  readonly number: number;
-  readonly id: string;
-  readonly workflowId: string;
-  /** The crashes in a row, without a new row between them. */
-  readonly crashes: number;
-  /** The bytes of its input and of all values of its journal. */
-  readonly bytes: number;
-  readonly concurrencyKey: string | undefined;
-  /** True if it only waits for its turn: none of its code has run since its start or its last resume. */
-  readonly isWaiting: boolean;
-}
-interface LeftRow extends Omit<LeftExecution, "concurrencyKey" | "isWaiting"> {
-  readonly concurrencyKey: string | null;
-  readonly isWaiting: 0 | 1;
-}
-
-/** An execution in a list for its operator. */
-export interface ListedExecution {
-  readonly id: string;
-  readonly workflowId: string;
-  readonly status: ExecutionState["status"];
-  readonly startAt: number;
-  readonly endAt: number | null;
-  /** The reason of a suspension. */
-  readonly reason: string | null;
-  /** The message of a failure. */
-  readonly error: string | null;
-  /** The reason of a cancel. */
-  readonly cancelled: string | null;
-}
-export interface NewestFilter {
-  readonly statuses?: readonly ExecutionState["status"][] | undefined;
-  readonly workflowId?: string | undefined;
-  readonly userId?: string | undefined;
-  /** The beginning of the id. */
-  readonly idPrefix?: string | undefined;
-  readonly limit: number;
-}
 
 /** The file: its tables and every statement on them. All writes go through `Writer`. */
 export class Store {
@@ -102,14 +48,14 @@ export class Store {
   readonly schedules: ScheduleTable;
   readonly sentEvents: EventTable;
   readonly usage: UsageTable;
+  readonly journals: JournalTable;
+  readonly processes: ProcessTable;
   /** The format that the file had when it was opened; 0 if it was new. */
   readonly formerFormat: number;
   readonly #db: DatabaseSync;
   readonly #file: DataFile | undefined;
-  readonly #statements: Record<keyof typeof statements, StatementSync>;
+  readonly #statements: Statements;
   #lastNumber: number;
-  /** The last number when the file was opened. */
-  readonly #lastBefore: number;
   #lastRow: number;
   /** The numbers of the definitions that this process has read or written. */
   #definitions = new WeakMap<Execution["steps"], number>();
@@ -124,7 +70,7 @@ export class Store {
       this.formerFormat = migrate(this.#db, path);
       this.#file = path === ":memory:" ? undefined : new DataFile(path);
       const prepared = Object.entries(statements).map(([name, sql]) => [name, this.#db.prepare(sql)]);
-      this.#statements = Object.fromEntries(prepared) as Record<keyof typeof statements, StatementSync>;
+      this.#statements = Object.fromEntries(prepared) as Statements;
       this.messages = new MessageStore(this.#db);
       this.conversations = this.messages.conversations;
       this.list = new ExecutionList(this.#db);
@@ -135,7 +81,8 @@ export class Store {
       this.sentEvents = new EventTable(this.#db);
       this.usage = new UsageTable(this.#db);
       this.#lastNumber = (this.#statements.lastNumber.get() as { number: number | null }).number ?? 0;
-      this.#lastBefore = this.#lastNumber;
+      this.journals = new JournalTable(this.#statements);
+      this.processes = new ProcessTable(this.#statements, this.#lastNumber);
       this.#lastRow = (this.#statements.lastRow.get() as { n: number | null }).n ?? 0;
     } catch (error) {
       this.#db.close();
@@ -289,135 +236,15 @@ export class Store {
     return row && toState(row);
   }
 
-  /** Counts the crash of the last process for the executions that it left running, unless it was closed. Marks a new start. */
-  startProcess(): void {
-    this.transaction(() => {
-      const last = this.#statements.lastProcess.get() as { clean: number } | undefined;
-      if (last && !last.clean) {
-        const suspect = this.#statements.lastSuspect.get() as { last: number | null };
-        this.#statements.countCrashes.run(suspect.last);
-      }
-      this.#statements.endIsolation.run();
-      this.#statements.startProcess.run();
-    });
-  }
-  /** Marks that this process was closed, not killed. */
-  endProcess(): void {
-    this.#statements.endProcess.run();
-  }
-
   /** The number of suspended executions of a workflow, up to `mostCounted`. */
   countSuspended(workflowId: string): number {
     return (this.#statements.suspended.get(workflowId) as { count: number }).count;
   }
-  /** The executions that the last process left running, in the order of their start. Other work runs between two pages. */
-  async *leftRunning(): AsyncGenerator<LeftExecution[]> {
-    for (let after = 0; ;) {
-      const page = rows<LeftRow>(this.#statements.leftRunning, after, this.#lastBefore, pageRows);
-      yield page.map(({ concurrencyKey: key, isWaiting, ...row }) => {
-        return { ...row, concurrencyKey: key === null ? undefined : JSON.parse(key), isWaiting: isWaiting === 1 };
-      });
-      if (page.length < pageRows) return;
-      after = page.at(-1)!.number;
-      await nextTurn();
-    }
-  }
-  /** Marks the nth suspect of this process before it runs; see `Recovery`. */
-  isolate(number: number, n: number): void {
-    this.#statements.isolate.run(n, number);
-  }
-  /** Marks an execution that waits for its turn. The next transition removes the mark as well. */
-  startWaiting(number: number): void {
-    this.#statements.startWaiting.run(number);
-  }
-  endWaiting(number: number): void {
-    this.#statements.endWaiting.run(number);
-  }
-
-  /** Marks an execution whose code waits for other executions. The next transition removes the mark as well. */
-  startAbsence(number: number): void {
-    this.#statements.startAbsence.run(number);
-  }
-  endAbsence(number: number): void {
-    this.#statements.endAbsence.run(number);
-  }
-
   /** The newest executions of all workflows. */
   newest({ statuses, workflowId, userId, idPrefix, limit }: NewestFilter): ListedExecution[] {
     const status = statuses ? `,${statuses.join()},` : null;
     const { newest } = this.#statements;
     return rows<ListedExecution>(newest, status, workflowId ?? null, userId ?? null, idPrefix ?? null, limit);
-  }
-
-  /** The rows of a journal, a page at a time. Other work of the process runs between two pages. */
-  journal(number: number): AsyncGenerator<JournalRow[]> {
-    return this.#pages<JournalRow>(this.#statements.journal, number);
-  }
-
-  /** The rows of a journal with their events, a page at a time; the first one is the start. */
-  async *history(id: string): AsyncGenerator<HistoryRow[]> {
-    const start = this.#statements.beginning.get(id) as (EventsRow & CopiedColumn & { number: number }) | undefined;
-    if (!start) return;
-    yield [{ row: undefined, at: start.at, events: fromEventText(start.events), copied: toCopied(start) }];
-    for await (const page of this.#pages<StoredHistoryRow>(this.#statements.history, start.number))
-      // A copy of each row without its events would take a tenth of the time of a request for steps.
-      yield page.map((row) => {
-        const events = row.events === null ? [] : fromEventText(row.events);
-        return { row, at: row.at, events, copied: toCopied(row) };
-      });
-  }
-
-  async *#pages<Row extends JournalRow>(statement: StatementSync, number: number): AsyncGenerator<Row[]> {
-    for (let after = 0; ;) {
-      const page = rows<Row>(statement, number, after, journalPageRows);
-      yield page;
-      if (page.length < journalPageRows) return;
-      after = page.at(-1)!.id;
-      await nextTurn();
-    }
-  }
-
-  /** The number of an execution. Its state has values of any size, and is not read for this. */
-  numberOf(id: string): number | undefined {
-    return (this.#statements.beginning.get(id) as { number: number } | undefined)?.number;
-  }
-
-  /** The text of a long value. */
-  text(number: number, row: number): JsonText | undefined {
-    const found = this.#statements.row.get(row, number) as Pick<JournalRow, "kind" | "body"> | undefined;
-    if (!found) throw new Error(`Row ${row} of the journal is missing`);
-    return textOf(found);
-  }
-
-  /** The number of the last event of an execution. */
-  lastSeq(number: number): number {
-    return (this.#statements.lastSeq.get(number) as { seq: number }).seq;
-  }
-
-  /** The next events after a place in the journal, those of at most one page of rows; empty when there are no more. */
-  events(id: string, after: EventCursor): EventPage {
-    const execution = this.#statements.beginning.get(id) as (EventsRow & { number: number }) | undefined;
-    if (!execution) return { events: [], last: after };
-    const found = rows<EventsRow & { row: number }>(
-      this.#statements.events,
-      execution.number,
-      after.row,
-      after.seq,
-      pageRows,
-    );
-    const row = found.at(-1)?.row ?? after.row;
-    if (execution.seq > after.seq) found.unshift({ ...execution, row: 0 });
-    const events = found.flatMap((one) => toEvents(id, one)).filter(({ seq }) => seq > after.seq);
-    // A damaged file may have them in any order.
-    return { events, last: { row, seq: events.reduce((most, { seq }) => Math.max(most, seq), after.seq) } };
-  }
-
-  /** All events of an execution, a page at a time. Other work of the process runs between two pages. */
-  async *allEvents(id: string): AsyncGenerator<readonly StoredEvent[]> {
-    for (let page = this.events(id, firstEvent); page.events.length > 0; page = this.events(id, page.last)) {
-      yield page.events;
-      await nextTurn();
-    }
   }
 
   /** Removes the executions that have expired, among the next `count`. */
@@ -459,81 +286,3 @@ export class Store {
 /** Whether an execution waits for a time or an event. */
 const hasWaits = (last: Transition | undefined): boolean =>
   last?.to === "suspended" && (last.wake !== undefined || last.events !== undefined);
-
-/** The rows that are read at once. */
-const pageRows = 1_000;
-/** The rows of a journal that are read at once. A replay decides about each of them, in code that a new process has not compiled yet. */
-const journalPageRows = 250;
-
-/** All rows of a statement. Their type is that of the columns in its text, which the compiler cannot check. */
-function rows<T>(statement: StatementSync, ...values: SQLInputValue[]): T[] {
-  return statement.all(...values) as unknown as T[];
-}
-
-/** The times before which executions have expired; undefined for never. */
-export interface Expiry {
-  readonly now: number;
-  readonly ended: number | undefined;
-  readonly suspended: number | undefined;
-  readonly isDriven: (id: string) => boolean;
-}
-export interface Swept {
-  /** The number to continue after; undefined when all later executions are younger. */
-  readonly next: number | undefined;
-  /** The ids of the suspended executions that were removed. */
-  readonly waited: readonly string[];
-}
-interface SweepRow {
-  number: number;
-  id: string;
-  started: number;
-  ended: number | null;
-  suspended: number | null;
-}
-
-interface StateRow {
-  number: number;
-  id: string;
-  workflow: string;
-  started: number;
-  steps: string;
-  input: string;
-  user: string | null;
-  options: string | null;
-  status: ExecutionState["status"];
-  epoch: number;
-  last: string | null;
-  retried: string | null;
-}
-
-function toState(row: StateRow): StoredState {
-  const { number, id, workflow: workflowId, started: startAt, input, status, epoch, last } = row;
-  const userId = row.user ?? undefined;
-  const options = JSON.parse(row.options ?? none);
-  const execution: Execution = { id, workflowId, startAt, input, userId, steps: JSON.parse(row.steps), ...options };
-  const retriedBy = row.retried === null ? undefined : JSON.parse(row.retried);
-  return { number, execution, status, epoch, last: last === null ? undefined : JSON.parse(last), retriedBy };
-}
-
-/** The options of an execution without conversation and context. */
-const none = '{"context":{}}';
-
-interface CopiedColumn {
-  copied: string | null;
-}
-interface StoredHistoryRow extends JournalRow, CopiedColumn {
-  events: string | null;
-}
-const toCopied = ({ copied }: CopiedColumn): CopiedEvent[] | undefined =>
-  copied === null ? undefined : JSON.parse(copied);
-
-interface EventsRow {
-  at: number;
-  seq: number;
-  events: string;
-}
-
-function toEvents(id: string, { at, seq, events }: EventsRow): StoredEvent[] {
-  const bodies = fromEventText(events);
-  return bodies.map((body, index) => toEvent(id, seq - bodies.length + 1 + index, at, body));
-}

@@ -29,7 +29,7 @@ export class Absences {
     const { slots, writer, store } = this.#parts;
     this.#drives.add(drive);
     writer.write({
-      work: () => store.startAbsence(drive.number),
+      work: () => store.processes.startAbsence(drive.number),
       done: () => {},
       fail: () => {}, // a crash counts
       stalled: () => true,
@@ -41,7 +41,7 @@ export class Absences {
   async end(drive: Drive): Promise<void> {
     const { slots, writer, store, fail } = this.#parts;
     const { promise, resolve } = Promise.withResolvers<void>();
-    const work = (): void => store.endAbsence(drive.number);
+    const work = (): void => store.processes.endAbsence(drive.number);
     writer.write({ work, done: resolve, fail: (error) => fail(drive, error) });
     await promise;
     await slots.regain(drive);

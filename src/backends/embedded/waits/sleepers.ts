@@ -4,7 +4,8 @@ import type { Program } from "../../../engine/contract/program.ts";
 import { toGroup, type Admissible, type GroupName, type Reservation } from "../../../engine/runs/groups.ts";
 import { Drive } from "../drive.ts";
 import type { Runs } from "../runs.ts";
-import type { Store, StoredState } from "../store/store.ts";
+import type { Store } from "../store/store.ts";
+import type { StoredState } from "../store/stored-state.ts";
 import type { WaitingExecutions } from "../waiting-executions.ts";
 
 export interface SleepersOptions {

@@ -1,0 +1,112 @@
+import type { StatementSync } from "node:sqlite";
+import { setImmediate as nextTurn } from "node:timers/promises";
+import type { JsonText } from "../../../../core/json.ts";
+import type { HistoryRow } from "../../../../engine/contract/history.ts";
+import { toEvent, type CopiedEvent, type StoredEvent } from "../../../../engine/events.ts";
+import { textOf, type JournalRow } from "../../../../engine/runs/journal-row.ts";
+import { firstEvent, type EventCursor, type EventPage } from "../../../../engine/runs/read-events.ts";
+import { pageRows, rows, type Statements } from "../rows.ts";
+import { fromEventText } from "./event-text.ts";
+
+/** The journals of executions, as they are read. */
+export class JournalTable {
+  readonly #statements: Statements;
+
+  constructor(statements: Statements) {
+    this.#statements = statements;
+  }
+
+  /** The rows of a journal, a page at a time. Other work of the process runs between two pages. */
+  rows(number: number): AsyncGenerator<JournalRow[]> {
+    return this.#pages<JournalRow>(this.#statements.journal, number);
+  }
+
+  /** The rows of a journal with their events, a page at a time; the first one is the start. */
+  async *history(id: string): AsyncGenerator<HistoryRow[]> {
+    const start = this.#statements.beginning.get(id) as (EventsRow & CopiedColumn & { number: number }) | undefined;
+    if (!start) return;
+    yield [{ row: undefined, at: start.at, events: fromEventText(start.events), copied: toCopied(start) }];
+    for await (const page of this.#pages<StoredHistoryRow>(this.#statements.history, start.number))
+      // A copy of each row without its events would take a tenth of the time of a request for steps.
+      yield page.map((row) => {
+        const events = row.events === null ? [] : fromEventText(row.events);
+        return { row, at: row.at, events, copied: toCopied(row) };
+      });
+  }
+
+  async *#pages<Row extends JournalRow>(statement: StatementSync, number: number): AsyncGenerator<Row[]> {
+    for (let after = 0; ;) {
+      const page = rows<Row>(statement, number, after, journalPageRows);
+      yield page;
+      if (page.length < journalPageRows) return;
+      after = page.at(-1)!.id;
+      await nextTurn();
+    }
+  }
+
+  /** The number of an execution. Its state has values of any size, and is not read for this. */
+  numberOf(id: string): number | undefined {
+    return (this.#statements.beginning.get(id) as { number: number } | undefined)?.number;
+  }
+
+  /** The text of a long value. */
+  text(number: number, row: number): JsonText | undefined {
+    const found = this.#statements.row.get(row, number) as Pick<JournalRow, "kind" | "body"> | undefined;
+    if (!found) throw new Error(`Row ${row} of the journal is missing`);
+    return textOf(found);
+  }
+
+  /** The number of the last event of an execution. */
+  lastSeq(number: number): number {
+    return (this.#statements.lastSeq.get(number) as { seq: number }).seq;
+  }
+
+  /** The next events after a place in the journal, those of at most one page of rows; empty when there are no more. */
+  events(id: string, after: EventCursor): EventPage {
+    const execution = this.#statements.beginning.get(id) as (EventsRow & { number: number }) | undefined;
+    if (!execution) return { events: [], last: after };
+    const found = rows<EventsRow & { row: number }>(
+      this.#statements.events,
+      execution.number,
+      after.row,
+      after.seq,
+      pageRows,
+    );
+    const row = found.at(-1)?.row ?? after.row;
+    if (execution.seq > after.seq) found.unshift({ ...execution, row: 0 });
+    const events = found.flatMap((one) => toEvents(id, one)).filter(({ seq }) => seq > after.seq);
+    // A damaged file may have them in any order.
+    return { events, last: { row, seq: events.reduce((most, { seq }) => Math.max(most, seq), after.seq) } };
+  }
+
+  /** All events of an execution, a page at a time. Other work of the process runs between two pages. */
+  async *allEvents(id: string): AsyncGenerator<readonly StoredEvent[]> {
+    for (let page = this.events(id, firstEvent); page.events.length > 0; page = this.events(id, page.last)) {
+      yield page.events;
+      await nextTurn();
+    }
+  }
+}
+
+/** The rows of a journal that are read at once. A replay decides about each of them, in code that a new process has not compiled yet. */
+const journalPageRows = 250;
+
+interface CopiedColumn {
+  copied: string | null;
+}
+interface StoredHistoryRow extends JournalRow, CopiedColumn {
+  events: string | null;
+}
+const toCopied = ({ copied }: CopiedColumn): CopiedEvent[] | undefined =>
+  copied === null ? undefined : JSON.parse(copied);
+
+interface EventsRow {
+  at: number;
+  seq: number;
+  events: string;
+}
+
+function toEvents(id: string, { at, seq, events }: EventsRow): StoredEvent[] {
+  const bodies = fromEventText(events);
+  return bodies.map((body, index) => toEvent(id, seq - bodies.length + 1 + index, at, body));
+}
