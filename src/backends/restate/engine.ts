@@ -1,14 +1,12 @@
-import type { SentEvent, Sending, Share } from "../../engine/stored/sent-event.ts";
 import { setTimeout as sleep } from "node:timers/promises";
 import { systemClock, type Clock } from "../../core/clock.ts";
-import { busy, ServeError, shuttingDown } from "../../core/error.ts";
+import { shuttingDown } from "../../core/error.ts";
 import { heapPerByte, quarterOfHeap } from "../../core/heap-weight.ts";
 import { newId } from "../../core/id.ts";
 import type { Logger } from "../../core/log.ts";
 import type { Metrics } from "../../core/metrics.ts";
 import type { JsonText } from "../../core/json.ts";
 import type {
-  BeginOptions,
   Engine,
   EngineLoad,
   EventsOptions,
@@ -17,16 +15,11 @@ import type {
   ListFilter,
   ListPage,
   OpenOptions,
-  Resume,
-  Retry,
 } from "../../engine/contract/engine.ts";
 import type { Program } from "../../engine/contract/program.ts";
-import type { ForkSource } from "../../engine/fork.ts";
 import type { HistoryRow } from "../../engine/contract/history.ts";
-import { textOf } from "../../engine/runs/journal-row.ts";
 import type { LiveEvent, StoredEvent } from "../../engine/events.ts";
-import type { Execution, ExecutionState, Position, Transition } from "../../engine/execution.ts";
-import { countStart } from "../../engine/runs/count-states.ts";
+import type { ExecutionState } from "../../engine/execution.ts";
 import type { OnSettled } from "../../engine/execution-log.ts";
 import { Changes, type ChangeFilter } from "../../engine/runs/changes.ts";
 import { readEvents } from "../../engine/runs/read-events.ts";
@@ -42,21 +35,17 @@ import { createDriveService } from "./drive/drive-service.ts";
 import { LocalDrives, type LocalDrive } from "./drive/drives.ts";
 import { Interruptions } from "./drive/interruptions.ts";
 import { Endpoint } from "./endpoint.ts";
-import { createGroup, toGroupLimits } from "./groups/service.ts";
+import { createGroup } from "./groups/service.ts";
 import { LocalPlaces } from "./groups/local-places.ts";
 import { listExecutions } from "./list/list.ts";
 import { LocalMailboxes } from "./mailbox/local-mailboxes.ts";
-import { toMailboxKey } from "./mailbox/mailbox-key.ts";
-import { createMailbox, mostEvents, type SendInput } from "./mailbox/service.ts";
+import { createMailbox } from "./mailbox/service.ts";
 import type { RestateSettings } from "./options.ts";
 import { Programs } from "./programs.ts";
 import { createRegister } from "./register/register.ts";
-import { mostChildren } from "./register/register-children.ts";
-import type { Bearing, BeginInput, Copies, MoveInput, MoveResult } from "./register/register-state.ts";
-import { toCopies } from "./drive/copies.ts";
 import { readHistory } from "./reads/history.ts";
 import { startedIn } from "./drive/rows.ts";
-import { findDifference } from "./drive/replay-rows.ts";
+import { Commands } from "./commands.ts";
 import { Replica } from "./replica.ts";
 import { loadSdk } from "./sdk.ts";
 import { createOpenRecords, createRecords } from "./records.ts";
@@ -120,6 +109,7 @@ export class RestateEngine implements Engine {
   readonly #programs = new Programs(this.#known.promise);
   readonly #replica: Replica;
   readonly #turns: RestateTurns;
+  readonly #commands: Commands;
   #endpoint: Endpoint | undefined;
 
   constructor(options: RestateEngineOptions) {
@@ -174,6 +164,18 @@ export class RestateEngine implements Engine {
       onSettled: options.onSettled,
       openRecords,
     });
+    this.#commands = new Commands({
+      ...shared,
+      options,
+      slots: this.#slots,
+      programs: this.#programs,
+      settled: this.#settled,
+      changes: this.#changes,
+      stored: this.#stored,
+      turns: this.#turns,
+      closing,
+      known,
+    });
   }
 
   async open({ mayServe }: OpenOptions = {}): Promise<void> {
@@ -221,87 +223,13 @@ export class RestateEngine implements Engine {
     return isReachable;
   }
 
-  async begin(
-    execution: Execution,
-    program: Program,
-    { isFresh, turn, write = () => Promise.resolve() }: BeginOptions = {},
-  ): Promise<{ created: boolean }> {
-    if (turn) {
-      this.#refuseWhenClosing();
-      return this.#turns.begin(execution, program, turn, write);
-    }
-    const created = await this.#reserve(execution.id, program, () => this.#begin(execution, program, { isFresh }));
-    if (created) this.#started(execution);
-    return { created };
-  }
-
-  async fork(execution: Execution, program: Program, source: ForkSource): Promise<{ created: boolean }> {
-    const readText = (row: number): Promise<JsonText | undefined> => this.rowText(source.from, row);
-    const copies = source.copied.length > 0 ? await toCopies(execution, source, readText) : undefined;
-    const created = await this.#reserve(execution.id, program, () => this.#begin(execution, program, { copies }));
-    if (created) this.#started(execution);
-    return { created };
-  }
-
-  #started(execution: Execution): void {
-    countStart(this.#options.metrics, execution.workflowId);
-    this.#changes.publish({ execution, status: "running", epoch: 0 });
-  }
-
-  /** Starts or continues an execution. A drive that comes here finds the program and a slot. */
-  async #reserve<T>(id: string, program: Program, act: () => Promise<T>): Promise<T> {
-    this.#refuseWhenClosing();
-    const { release } = this.#slots.reserve();
-    const forget = this.#expect(id, program);
-    try {
-      const done = await act();
-      if (!done) forget();
-      return done;
-    } catch (error) {
-      forget();
-      throw error;
-    } finally {
-      release();
-    }
-  }
-
-  async #begin(
-    execution: Execution,
-    program: Program,
-    { isFresh = false, copies }: { isFresh?: boolean | undefined; copies?: Copies | undefined },
-  ): Promise<boolean> {
-    const { id } = execution;
-    const limits = toGroupLimits(program, this.#options);
-    if (!isFresh && (await this.#states.solo.has(id))) return false;
-    const failsOnCrash = program.recovery === "fail";
-    const input: BeginInput = { execution, token: newId(), failsOnCrash, copies, limits };
-    const { parent } = execution;
-    const begun = parent?.cancels ? await this.#bear(parent.id, input) : await this.#write<Bearing>(id, "begin", input);
-    if (begun === "full") throw tooManyWait();
-    if (begun === "many")
-      throw new ServeError(400, `Execution ${parent?.id} has ${mostChildren} children with cancelWith`);
-    if (begun === "cancelled" || begun === "missing")
-      throw new ServeError(409, `Execution ${parent?.id} was cancelled`);
-    return begun;
-  }
-  /** Starts a child that is cancelled with its parent. */
-  async #bear(parentId: string, input: BeginInput): Promise<Bearing> {
-    const bear = (): Promise<Bearing> => this.#write(parentId, "bear", input);
-    const begun = await bear();
-    if (begun !== "missing") return begun;
-    await this.#states.solo.adopt(parentId);
-    return bear();
-  }
-
-  /** Keeps the program for a drive that comes here, and its result for the caller. Returns the undoing. */
-  #expect(id: string, program: Program): () => void {
-    const forget = this.#programs.expect(id, program);
-    this.#settled.expect(id);
-    return () => {
-      forget();
-      this.#settled.forget(id);
-    };
-  }
+  readonly begin: Engine["begin"] = (...args) => this.#commands.begin(...args);
+  readonly fork: Engine["fork"] = (...args) => this.#commands.fork(...args);
+  readonly suspend: Engine["suspend"] = (...args) => this.#commands.suspend(...args);
+  readonly resume: Engine["resume"] = (...args) => this.#commands.resume(...args);
+  readonly retry: Engine["retry"] = (...args) => this.#commands.retry(...args);
+  readonly cancel: Engine["cancel"] = (...args) => this.#commands.cancel(...args);
+  readonly send: Engine["send"] = (...args) => this.#commands.send(...args);
 
   async state(id: string): Promise<ExecutionState | undefined> {
     await this.#known.promise;
@@ -347,97 +275,13 @@ export class RestateEngine implements Engine {
     return this.#changes.openStates(AbortSignal.any([signal, this.#closing.signal]));
   }
 
-  async suspend(id: string, reason: string): Promise<ExecutionState | false> {
-    const position = this.#drives.get(id)?.position ?? (await this.#positionElsewhere(id));
-    return this.#move(id, { next: { at: Date.now(), to: "suspended", reason, pending: [], position } });
-  }
-  async #positionElsewhere(id: string): Promise<Position | undefined> {
-    await this.#known.promise;
-    return this.#stored.position(id);
-  }
-
-  resume(id: string, epoch: number, how: Resume, program: Program): Promise<ExecutionState | false> {
-    const { branch, ...rest } = how;
-    return this.#continue(id, { epoch, branch }, { at: Date.now(), to: "running", ...rest }, program);
-  }
-  retry(id: string, epoch: number, how: Retry, program: Program): Promise<ExecutionState | false> {
-    return this.#continue(id, { epoch }, { at: Date.now(), to: "running", isRetry: true, ...how }, program);
-  }
-
-  #continue(
-    id: string,
-    expected: Pick<MoveInput, "epoch" | "branch">,
-    next: Transition,
-    program: Program,
-  ): Promise<ExecutionState | false> {
-    return this.#reserve(id, program, async () => {
-      const difference = await this.#findDifference(id, expected, program);
-      if (difference !== undefined) throw new ServeError(409, `Workflow changed: ${difference}`);
-      const limits = toGroupLimits(program, this.#options);
-      return this.#move(id, { next, ...expected, steps: program.steps, limits });
-    });
-  }
-
-  /** The first difference between the rows of an execution and the code. One that is driven continues on its own. */
-  async #findDifference(
-    id: string,
-    { epoch, branch }: Pick<MoveInput, "epoch" | "branch">,
-    program: Program,
-  ): Promise<string | undefined> {
-    const [state, brief, rows] = await Promise.all([this.state(id), this.#states.brief(id), this.#stored.allRows(id)]);
-    if (!state || state.status === "running" || brief?.isDriven !== false) return undefined;
-    if (state.epoch !== epoch && branch === undefined) return undefined; // another change was first
-    // Rows that the last drive has not stored yet are compared by the next one.
-    if (rows.at(-1)?.epoch !== state.epoch) return undefined;
-    return findDifference(state.execution, rows, [], program);
-  }
-
-  async send(event: SentEvent, share: Share): Promise<Sending> {
-    this.#refuseWhenClosing();
-    await this.#known.promise;
-    const { storedEvents = mostEvents } = this.#options;
-    const input: SendInput = { event, most: Math.min(mostEvents, storedEvents), share };
-    // A call that is sent twice is known by the id of the event.
-    const sending = await this.#client.write<Sending | "full">(this.#names.mailbox, toMailboxKey(event), "send", input);
-    if (sending === "full") throw busy("Too many events are stored", 60);
-    return sending;
-  }
-
-  cancel(id: string, reason: string): Promise<ExecutionState | false> {
-    return this.#move(id, { next: { at: Date.now(), to: "error", cancellation: { reason } } });
-  }
-
-  async #move(id: string, change: Omit<MoveInput, "token">): Promise<ExecutionState | false> {
-    const input: MoveInput = { ...change, token: newId() };
-    const move = (): Promise<MoveResult> => this.#write(id, "move", input);
-    let moved = await move();
-    if (moved.isMissing) {
-      await this.#states.solo.adopt(id);
-      moved = await move();
-    }
-    const { state, isBusy, isFull } = moved;
-    if (isFull) throw tooManyWait();
-    if (isBusy) throw busy(`Execution ${id} has too many changes that wait`, 1);
-    if (!state) return false;
-    this.#settled.notify(state);
-    this.#changes.publish(state);
-    if (state.status !== "running") this.#options.onSettled?.(state);
-    return state;
-  }
-
-  async #write<T>(id: string, method: string, input: unknown): Promise<T> {
-    await this.#known.promise;
-    return this.#client.write(this.#names.register, id, method, input);
-  }
-
   async *history(id: string): AsyncGenerator<readonly HistoryRow[]> {
     await this.#known.promise;
     yield* readHistory(this.#states, this.#stored, id);
   }
   async rowText(id: string, row: number): Promise<JsonText | undefined> {
     await this.#known.promise;
-    const stored = await this.#stored.row(id, row);
-    return stored?.row && textOf(stored.row);
+    return this.#stored.text(id, row);
   }
 
   async startedSteps(id: string): Promise<ReadonlySet<string> | undefined> {
@@ -453,10 +297,6 @@ export class RestateEngine implements Engine {
     const isOne = ({ status, execution }: LocalDrive): boolean =>
       status === "running" && execution.workflowId === workflowId;
     return this.#drives.all().some(isOne);
-  }
-
-  #refuseWhenClosing(): void {
-    if (this.#closing.signal.aborted) throw shuttingDown();
   }
 
   async close({ drainMs, beside }: { drainMs: number; beside?: Promise<unknown> }): Promise<void> {
@@ -482,8 +322,6 @@ export class RestateEngine implements Engine {
     await this.#endpoint?.close();
   }
 }
-
-const tooManyWait = (): ServeError => busy("Too many executions are waiting", 1);
 
 /** The time in which a server that is closed gives back the turns of its conversations. */
 const leaveMs = 3_000;

@@ -1,3 +1,5 @@
+import type { JsonText } from "../../../core/json.ts";
+import { textOf } from "../../../engine/runs/journal-row.ts";
 import { setTimeout as sleep } from "node:timers/promises";
 import type { EventCursor, EventPage } from "../../../engine/runs/read-events.ts";
 import type { Position } from "../../../engine/execution.ts";
@@ -134,9 +136,11 @@ export class StoredEvents {
     return client.read(names.drive, id, "shortRows", from);
   }
 
-  row(id: string, number: number): Promise<StoredRow | null> {
+  /** The text of a row. */
+  async text(id: string, number: number): Promise<JsonText | undefined> {
     const { client, names } = this.#parts;
-    return client.read(names.drive, id, "row", number);
+    const stored = await client.read<StoredRow | null>(names.drive, id, "row", number);
+    return stored?.row && textOf(stored.row);
   }
 
   /** Tries again while Restate cannot be reached: a stream does not end with a failed read. Undefined: the reader has left. */
