@@ -1,3 +1,4 @@
+import { commandDrive, commandUndriven } from "./drive-commands.ts";
 import { busy, ServeError } from "../../core/error.ts";
 import type { Resume, Retry } from "../../engine/contract/engine.ts";
 import type { Program } from "../../engine/contract/program.ts";
@@ -32,11 +33,12 @@ export class Commands {
     const drive = this.#parts.runs.get(id);
     if (drive)
       return (
-        isLegal(drive.run.decided, toNext(undefined)) && this.#parts.runs.command(drive, toNext(drive.walk.position()))
+        isLegal(drive.run.decided, toNext(undefined)) &&
+        commandDrive(this.#parts.runs, drive, toNext(drive.walk.position()))
       );
     const state = this.#parts.store.state(id);
     if (!state || !isLegal(state, toNext(undefined))) return false;
-    return this.#parts.runs.commandUndriven(state, toNext(await this.#parts.reads.lastPosition(id))); // it was not recovered
+    return commandUndriven(this.#parts.runs, state, toNext(await this.#parts.reads.lastPosition(id))); // it was not recovered
   }
 
   resume(id: string, epoch: number, how: Resume, program: Program): Promise<ExecutionState | false> {
@@ -69,7 +71,7 @@ export class Commands {
     if (!isStill()) await this.#parts.runs.written();
     if (!isStill()) return false;
     const driven = this.#parts.runs.get(id);
-    if (driven) return this.#parts.runs.command(driven, toNext());
+    if (driven) return commandDrive(this.#parts.runs, driven, toNext());
     const state = this.#parts.store.state(id)!;
     const group = toGroup(state.execution.workflowId, state.execution.concurrencyKey);
     const { isWaiting, release } = group
@@ -83,7 +85,7 @@ export class Commands {
     if (drive.isReleased) return this.#continue(id, { epoch, branch }, toNext, program, tries + 1);
     // Nothing of it is in flight: if the store cannot be written, the run is forgotten again.
     const wait = isWaiting ? this.#parts.starts.wait : undefined;
-    return this.#parts.runs.command(drive, toNext(), { isJustLoaded: true, wait });
+    return commandDrive(this.#parts.runs, drive, toNext(), { isJustLoaded: true, wait });
   }
 
   /** Whether a branch waits, by the key of its wake. */
@@ -127,8 +129,8 @@ export class Commands {
         return false;
       }
       const made = await (drive
-        ? this.#parts.runs.command(drive, next)
-        : this.#parts.runs.commandUndriven(state, next));
+        ? commandDrive(this.#parts.runs, drive, next)
+        : commandUndriven(this.#parts.runs, state, next));
       if (made) return made;
     }
     throw busy(`Execution ${id} changes too fast to be cancelled`, 1);

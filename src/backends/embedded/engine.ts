@@ -5,7 +5,7 @@ import { attempt } from "../../core/attempt.ts";
 import type { Engine, EngineLoad, OpenOptions } from "../../engine/contract/engine.ts";
 import type { Program } from "../../engine/contract/program.ts";
 import { type ExecutionState } from "../../engine/execution.ts";
-import { EmbeddedConversations } from "./conversations.ts";
+import { EmbeddedConversations } from "./conversations/conversations.ts";
 import { EmbeddedSchedules } from "./schedules.ts";
 import { EmbeddedUsage } from "./usage.ts";
 import { Runs, type RunsOptions } from "./runs.ts";
@@ -119,7 +119,7 @@ export class EmbeddedEngine implements Engine {
       clock: this.clock,
       isDriven,
       isBusy: (key) => this.conversations.isBusy(key),
-      onRemoved: (id) => this.#runs.readers.close(id),
+      onRemoved: (id) => this.#runs.publisher.readers.close(id),
     });
   }
 
@@ -155,14 +155,14 @@ export class EmbeddedEngine implements Engine {
       reserve: (group, program) => this.#starts.reserve(group, program, (name) => runs.slots.reserveWake(name)),
     });
     const timers = new Timers({ store, runs, clock: this.clock, logger, sleepers });
-    runs.onTurnEnd = (id) => this.conversations.giveUp(id);
-    runs.onTimer = () => timers.added();
+    runs.publisher.onTurnEnd = (id) => this.conversations.giveUp(id);
+    runs.publisher.onTimer = () => timers.added();
     runs.onClosing = () => void this.usage.flush();
     this.#timers = timers;
     const { storedEvents = 100_000 } = this.#options;
     const mailbox = new Mailbox({ store, runs, sleepers, logger, storedEvents });
     runs.onWait = (drive) => mailbox.onWait(drive);
-    runs.mayContinue = (drive) => mailbox.mayContinue(drive);
+    runs.publisher.mayContinue = (drive) => mailbox.mayContinue(drive);
     runs.onGone = (number) => mailbox.onGone(number);
     runs.findEvents = (drive) => mailbox.find(drive);
     this.#mailbox = mailbox;
@@ -267,8 +267,8 @@ export class EmbeddedEngine implements Engine {
     return { running, queued, suspended };
   }
 
-  readonly changes: Engine["changes"] = (...args) => this.#runs.changes.open(...args);
-  readonly changedStates: Engine["changedStates"] = (signal) => this.#runs.changes.openStates(signal);
+  readonly changes: Engine["changes"] = (...args) => this.#runs.publisher.changes.open(...args);
+  readonly changedStates: Engine["changedStates"] = (signal) => this.#runs.publisher.changes.openStates(signal);
   readonly history: Engine["history"] = (id) => this.#store.journals.history(id);
 
   async rowText(id: string, row: number): Promise<JsonText | undefined> {

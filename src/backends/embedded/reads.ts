@@ -10,7 +10,7 @@ import { findPosition } from "../../engine/steps/find-position.ts";
 import { readSteps } from "../../engine/steps/read-steps.ts";
 import type { Drive } from "./drive.ts";
 import type { Opened } from "./opened.ts";
-import { stopped } from "./runs.ts";
+import { stopped } from "./publisher.ts";
 import type { StoredState } from "./store/stored-state.ts";
 
 /** What is known of executions: from their drives, else from the file. */
@@ -52,9 +52,10 @@ export class Reads {
     if (known) await known;
     const state = this.committed(id);
     if (!state) throw notFound(`Execution ${id} not found`);
-    if (state.status !== "running" && state.epoch > afterEpoch && !this.#parts.runs.isUntold(state)) return state;
+    if (state.status !== "running" && state.epoch > afterEpoch && !this.#parts.runs.publisher.isUntold(state))
+      return state;
     if (state.status === "running" && !this.#isDriven(id)) throw this.#parts.runs.toAnswer(stopped(id));
-    return this.#parts.runs.waiters.next(id, afterEpoch, signal);
+    return this.#parts.runs.publisher.waiters.next(id, afterEpoch, signal);
   }
 
   events(
@@ -71,7 +72,7 @@ export class Reads {
       this.#parts.waiting.has(id) ||
       (this.#parts.store.state(id)?.status === "running" && this.#isResting(id));
     const isOpen = (): boolean => isRunning() || (until === "end" && this.committed(id)?.status === "suspended");
-    return readEvents({ read, isOpen }, this.#parts.runs.readers.open(id, signal), afterSeq);
+    return readEvents({ read, isOpen }, this.#parts.runs.publisher.readers.open(id, signal), afterSeq);
   }
 
   /** Replays an execution and registers its run; returns the first mismatch when it does not fit the program. */

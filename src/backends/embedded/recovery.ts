@@ -130,7 +130,7 @@ export class Recovery {
       const { id, number, crashes } = suspect.found;
       if (runs.isClosing) return;
       if (!waiting.has(id)) continue;
-      await runs.write(() => store.processes.isolate(number, index + 1));
+      await runs.writer.run(() => store.processes.isolate(number, index + 1));
       await waiting.free(suspect);
       if (runs.isClosing) return;
       if (!waiting.has(id)) continue;

@@ -1,7 +1,7 @@
 import type { Clock, ClockTimer } from "../../core/clock.ts";
 import type { Retention } from "../../engine/retention.ts";
 import { toDay, usageDays } from "../../engine/contract/usage.ts";
-import { createSteadyClock } from "./steady-clock.ts";
+import { createSteadyClock } from "./waits/steady-clock.ts";
 import type { Store } from "./store/store.ts";
 import type { Swept } from "./store/stored-state.ts";
 import type { Writer } from "./store/writer.ts";

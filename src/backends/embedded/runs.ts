@@ -1,30 +1,24 @@
+import { Publisher, stopped } from "./publisher.ts";
 import { systemClock, type Clock } from "../../core/clock.ts";
-import { ServeError, shuttingDown } from "../../core/error.ts";
+import { shuttingDown } from "../../core/error.ts";
 import { heapPerByte, quarterOfHeap, toWeight, unknownDensity } from "../../core/heap-weight.ts";
 import { withIds, type Logger } from "../../core/log.ts";
 import type { Metrics } from "../../core/metrics.ts";
 import type { Program } from "../../engine/contract/program.ts";
-import type { ForkSource } from "../../engine/fork.ts";
 import { hasSameSteps } from "../../engine/compare-steps.ts";
-import { toEvent, type LiveEvent } from "../../engine/events.ts";
-import type { Execution, ExecutionState, Transition } from "../../engine/execution.ts";
-import { countStart, countStates } from "../../engine/runs/count-states.ts";
+import { type LiveEvent } from "../../engine/events.ts";
 import type { OnSettled } from "../../engine/execution-log.ts";
-import { groupOf, type Admissible, type Reservation } from "../../engine/runs/groups.ts";
-import { toCommandRow } from "../../engine/runs/journal-row.ts";
+import { groupOf, type Admissible } from "../../engine/runs/groups.ts";
 import { isTurn } from "../../engine/turn-execution.ts";
-import { Changes } from "../../engine/runs/changes.ts";
 import type { FoundTakes } from "../../engine/runs/find-takes.ts";
-import { Readers } from "../../engine/runs/readers.ts";
 import type { Change } from "../../engine/runs/run-port.ts";
 import { Slots } from "../../engine/runs/slots.ts";
-import { Waiters } from "../../engine/runs/waiters.ts";
-import { Drive, type DriveHost, type Request } from "./drive.ts";
-import { FileGoneError } from "./file/data-file.ts";
+import { Drive, type DriveHost } from "./drive.ts";
 import { unavailable } from "./file/sqlite-error.ts";
 import type { Store } from "./store/store.ts";
 import type { Commit, StoredState } from "./store/stored-state.ts";
-import { Writer } from "./store/writer.ts";
+import { openWriter } from "./store/open-writer.ts";
+import type { Writer } from "./store/writer.ts";
 import { Absences } from "./waits/absences.ts";
 import { Rests } from "./waits/rests.ts";
 
@@ -44,18 +38,6 @@ export interface RunsOptions {
   readonly onSettled?: OnSettled | undefined;
 }
 
-interface CommandOptions {
-  /** The drive has nothing in flight: if the store cannot be written, it is forgotten again. */
-  readonly isJustLoaded?: boolean;
-  /** The drive is handed over when the transition is written. */
-  readonly wait?: ((drive: Drive) => void) | undefined;
-}
-
-interface BeginParts extends Pick<Reservation, "release"> {
-  readonly wait: ((drive: Drive) => void) | undefined;
-  readonly source: ForkSource | undefined;
-}
-
 /**
  * The executions that this process drives, with their readers, waiters and slots.
  *
@@ -67,16 +49,13 @@ interface BeginParts extends Pick<Reservation, "release"> {
  */
 export class Runs implements DriveHost {
   readonly writer: Writer;
-  readonly readers: Readers;
-  readonly changes: Changes = new Changes();
-  readonly waiters: Waiters = new Waiters();
+  readonly publisher: Publisher;
   readonly slots: Slots;
   readonly rests: Rests;
   readonly #absences: Absences;
   readonly store: Store;
   readonly #logger: Logger;
-  readonly #metrics: Metrics | undefined;
-  readonly #onSettled: OnSettled;
+  readonly metrics: Metrics | undefined;
   readonly executionBytes: number;
   readonly clock: Clock;
   /** Drives by execution id. `forget` empties the box: former tables of the map would retain the drive (`Slots`). */
@@ -85,16 +64,8 @@ export class Runs implements DriveHost {
   readonly #watchers = new Map<string, () => void>();
   /** The time by which durations are measured that began with a row; undefined if they follow the wall clock. */
   nowOf: (row: number) => number | undefined = () => undefined;
-  /** A timer was added to the file. */
-  onTimer: () => void = () => {};
-  /** Called when a turn has ended, or is left to the next start. */
-  onTurnEnd: (id: string) => void = () => {};
   /** A branch of an execution may wait for an event, or may take one now. */
   onWait: (drive: Drive) => void = () => {};
-  /** Returns true if a stored event may end a wait of a suspended execution. `tell` follows. */
-  mayContinue: (drive: Drive) => boolean = () => false;
-  /** The suspensions that callers have not been told, because a stored event may end them at once. */
-  readonly #untold = new Set<number>();
   /** A drive is gone, and has not seen events that came for its execution meanwhile. */
   onGone: (number: number) => void = () => {};
   /** Called before the last commit of the process. */
@@ -110,31 +81,17 @@ export class Runs implements DriveHost {
     this.clock = options.clock ?? systemClock;
     this.store = store;
     this.#logger = logger;
-    this.#metrics = metrics;
-    this.#onSettled = options.onSettled ?? (() => {});
-    this.readers = new Readers(sseBufferBytes);
+    this.metrics = metrics;
+    this.publisher = new Publisher({ store, metrics, sseBufferBytes, onSettled: options.onSettled });
     this.slots = new Slots({ running, queued, bytes: maxRunningBytes() }, { waiting, limitOf });
-    this.writer = new Writer({
-      transaction: (work) => store.transaction(work),
-      durations: metrics?.storeWrites,
-      onStall: (error) =>
-        logger.error(
-          error instanceof FileGoneError
-            ? fileGone
-            : "The store cannot be written; running executions continue when it can be written again",
-          {
-            error,
-          },
-        ),
-      onRecovery: () => logger.info("The store can be written again"),
-    });
+    this.writer = openWriter(store, { logger, durations: metrics?.storeWrites });
     this.rests = new Rests({
       slots: this.slots,
       writer: this.writer,
       waits: store.waits,
       forget: (drive) => this.forget(drive),
       fail: (drive, error) => this.failed(drive, error),
-      onTimer: () => this.onTimer(),
+      onTimer: () => this.publisher.onTimer(),
     });
     this.#absences = new Absences({
       slots: this.slots,
@@ -151,49 +108,8 @@ export class Runs implements DriveHost {
     return Array.from(this.#drives.values(), ({ drive }) => drive!);
   }
 
-  /**
-   * Starts a new execution, a fork with the results that it copies. Resolves to false when there is one with this id already.
-   * `release` gives a reserved place back. With `wait`, the drive is released when the start is written, and handed over.
-   */
-  begin(execution: Execution, program: Program, { release, wait, source }: BeginParts): Promise<boolean> {
-    const state: StoredState = { number: this.store.newNumber(), execution, status: "running", epoch: 0 };
-    const drive = new Drive(state, program, this);
-    const { promise, resolve, reject } = Promise.withResolvers<boolean>();
-    const end = (): void => {
-      release();
-      drive.release("The execution was not started");
-    };
-    const request: Request = {
-      done: () => {
-        if (!isTurn(execution)) countStart(this.#metrics, execution.workflowId);
-        // A workflow without steps has ended.
-        if (wait && drive.run.decided.status === "running") this.handOver(drive, wait);
-        else this.#add(drive);
-        release();
-        if (!isTurn(execution)) this.changes.publish({ execution, status: "running", epoch: 0 });
-        resolve(true);
-      },
-      lost: () => {
-        end();
-        resolve(false);
-      },
-      fail: (error) => {
-        end();
-        reject(this.toAnswer(error));
-      },
-      stalled: (cause) => {
-        end();
-        reject(unavailable("Storage cannot be written: nothing was started", cause));
-        return true;
-      },
-    };
-    drive.run.begin(source, request);
-    if (wait) this.#markWaiting(drive);
-    return promise;
-  }
-
   /** Drives a new execution. */
-  #add(drive: Drive): void {
+  add(drive: Drive): void {
     const { id, input } = drive.execution;
     this.#drives.set(id, { drive });
     if (this.#closing) drive.run.stop(); // it continues at the next start
@@ -206,16 +122,6 @@ export class Runs implements DriveHost {
     this.forget(drive); // one that was resumed
     drive.release("The execution waits for its turn");
     wait(drive);
-  }
-
-  /** Marks an execution that waits, in the transaction of its start or resume. */
-  #markWaiting({ number }: Drive): void {
-    this.writer.write({
-      work: () => this.store.processes.startWaiting(number),
-      done: () => {},
-      fail: () => {}, // only a count of crashes depends on it
-      stalled: () => true,
-    });
   }
 
   /**
@@ -259,102 +165,6 @@ export class Runs implements DriveHost {
     return drive;
   }
 
-  /**
-   * Makes a transition of an execution that has a drive. Resolves to the new state, or to false when another transition was first.
-   */
-  command(
-    drive: Drive,
-    next: Transition,
-    { isJustLoaded = false, wait }: CommandOptions = {},
-  ): Promise<ExecutionState | false> {
-    const hint = isJustLoaded ? "nothing was changed" : "check the state of the execution";
-    const refused = (cause: unknown): ServeError => unavailable(`Storage cannot be written: ${hint}`, cause);
-    const { stallCause } = this.writer;
-    if (stallCause && !isJustLoaded) throw refused(stallCause);
-    const { promise, resolve, reject } = Promise.withResolvers<ExecutionState | false>();
-    drive.run.command(next, {
-      done: (commit) => {
-        if (wait && !drive.isChanging) this.handOver(drive, wait); // otherwise it ends, or waits with its drive
-        resolve(commit.states[0]!);
-      },
-      lost: () => {
-        // The drive was released because a change before this one could not be written.
-        const { status, epoch } = this.store.state(drive.execution.id) ?? {};
-        const isOpen = status === "running" || status === "suspended";
-        if (drive.isReleased && isOpen && epoch === drive.committed.epoch)
-          return reject(refused(new Error("The drive was released")));
-        // The execution ended while it was loaded.
-        this.forget(drive);
-        resolve(false);
-      },
-      fail: (error) => {
-        this.failed(drive, error);
-        reject(this.toAnswer(error));
-      },
-      stalled: (cause) => {
-        if (isJustLoaded) this.forget(drive);
-        reject(refused(cause));
-        return isJustLoaded;
-      },
-    });
-    if (wait) this.#markWaiting(drive);
-    return promise;
-  }
-
-  /** Makes a transition of an execution that has no drive: only its event follows from it. `onCommit` is called before it is published. */
-  commandUndriven(
-    state: StoredState,
-    next: Transition,
-    onCommit: () => void = () => {},
-  ): Promise<ExecutionState | false> {
-    const { number, execution, epoch } = state;
-    const { promise, resolve, reject } = Promise.withResolvers<ExecutionState | false>();
-    const row = toCommandRow(this.store.newRow(), epoch + 1, next);
-    const toChange = (seq: number): Change => {
-      return { row, at: next.at, events: [], transitions: [next], hasOwn: false, epoch, seq, starts: [], parks: [] };
-    };
-    this.writer.write<{ change: Change; commit: Commit } | undefined>({
-      work: () => {
-        this.store.waits.remove(number);
-        const change = toChange(this.store.journals.lastSeq(number) + 1);
-        const commit = this.store.save(state, change, noRow);
-        return commit && { change, commit };
-      },
-      done: (saved) => {
-        onCommit();
-        if (saved) {
-          this.rests.leavePlace(number);
-          const loaded = this.get(execution.id);
-          if (loaded?.committed.epoch === epoch) this.forget(loaded); // it does not know this transition
-          this.#publish(execution.id, saved.change, saved.commit);
-        }
-        resolve(saved ? saved.commit.states[0]! : false);
-      },
-      fail: (error) => reject(this.toAnswer(error)),
-      stalled: (cause) => {
-        reject(unavailable("Storage cannot be written: nothing was changed", cause));
-        return true;
-      },
-    });
-    return promise;
-  }
-
-  /** Writes in one job of the writer. */
-  write(work: () => void): Promise<void> {
-    return new Promise((resolve, reject) => this.writer.write({ work, done: resolve, fail: reject }));
-  }
-
-  /** Like `write`, but does not wait for a store that cannot be written for now. */
-  writeOrPass(work: () => void): Promise<void> {
-    return new Promise((resolve, reject) => {
-      const stalled = (): true => {
-        resolve();
-        return true;
-      };
-      this.writer.write({ work, done: resolve, fail: reject, stalled });
-    });
-  }
-
   /** Resolves when every change that was decided before is committed or dropped. */
   written(): Promise<void> {
     return new Promise((resolve, reject) =>
@@ -383,7 +193,7 @@ export class Runs implements DriveHost {
   publish(drive: Drive, change: Change, commit: Commit): void {
     if (change.row?.body) this.slots.grow(drive, toWeight(change.row.body));
     this.changed(drive.execution.id);
-    this.#publish(drive.execution.id, change, commit, drive);
+    this.publisher.publish(drive.execution.id, change, commit, drive);
     if (change.transitions.some(({ to }) => to === "running")) this.#enter(drive);
   }
 
@@ -398,39 +208,15 @@ export class Runs implements DriveHost {
     if (this.#watchers.size > 0) this.#watchers.get(id)?.();
   };
 
-  #publish(id: string, { at, seq }: Change, { events, states }: Commit, drive?: Drive): void {
-    if (this.readers.has(id)) {
-      const first = seq - events.length + 1;
-      for (const [index, event] of events.entries()) this.readers.publish(id, toEvent(id, first + index, at, event));
-    }
-    if (states.some(({ execution }) => isTurn(execution))) return this.onTurnEnd(id);
-    countStates(this.#metrics, states);
-    for (const state of states) {
-      this.changes.publish(state);
-      if (state.last?.to === "suspended" && state.last.wake) this.onTimer();
-      if (state.status === "running") continue;
-      if (state.status === "suspended" && drive && this.mayContinue(drive)) this.#untold.add(drive.number);
-      else this.waiters.notify(id, state);
-      this.#onSettled(state, drive?.failedStep);
-    }
-  }
-
-  isUntold({ number, status }: StoredState): boolean {
-    return status === "suspended" && this.#untold.has(number);
-  }
-  /** Stored events were offered to an execution: its callers are told if it is still suspended. */
-  tell(number: number): void {
-    if (!this.#untold.delete(number)) return;
-    const state = this.store.stateOf(number);
-    if (state && state.status !== "running") this.waiters.notify(state.execution.id, state);
-  }
-
   publishLive(event: LiveEvent): void {
-    this.readers.publish(event.executionId, event);
+    this.publisher.readers.publish(event.executionId, event);
   }
 
   stalled({ execution: { id } }: Drive, cause: unknown): void {
-    this.waiters.refuse(id, unavailable(`Execution ${id} continues when storage can be written again`, cause));
+    this.publisher.waiters.refuse(
+      id,
+      unavailable(`Execution ${id} continues when storage can be written again`, cause),
+    );
   }
 
   lend(drive: Drive): void {
@@ -465,8 +251,8 @@ export class Runs implements DriveHost {
     if (this.#closing) return;
     const logger = withIds(this.#logger, { executionId: id, workflowId, userId, conversationId });
     logger.error("Execution stopped: a result cannot be stored. It continues at the next start", { error });
-    this.waiters.refuse(id, stopped(id));
-    this.readers.close(id);
+    this.publisher.waiters.refuse(id, stopped(id));
+    this.publisher.readers.close(id);
   }
 
   get isClosing(): boolean {
@@ -474,10 +260,6 @@ export class Runs implements DriveHost {
   }
   refuseWhenClosing(): void {
     if (this.#closing) throw shuttingDown();
-  }
-
-  toUnavailable(message: string, cause: unknown): unknown {
-    return this.#closing ? shuttingDown() : unavailable(message, cause);
   }
 
   /** The error of a request: a 503 while the server is shutting down. */
@@ -493,7 +275,7 @@ export class Runs implements DriveHost {
     this.#closing = true;
     this.slots.close();
     for (const { run } of this.all()) run.stop();
-    this.readers.closeAll();
+    this.publisher.readers.closeAll();
     const idle = Promise.withResolvers<void>();
     this.#whenIdle = idle.resolve;
     this.progressed();
@@ -502,7 +284,7 @@ export class Runs implements DriveHost {
     const ended = Promise.all([idle.promise, beside]);
     await Promise.race([ended.then(() => this.writer.idle()), over.promise]);
     clearTimeout(timer);
-    this.waiters.close(shuttingDown());
+    this.publisher.waiters.close(shuttingDown());
     this.onClosing();
     this.writer.close();
     for (const drive of this.all()) drive.release("The server is shutting down");
@@ -517,11 +299,3 @@ export class Runs implements DriveHost {
 
 /** The most bytes of stored values of the executions that run, by their weight. */
 const maxRunningBytes = (): number => quarterOfHeap() / heapPerByte;
-const fileGone =
-  "The data file was deleted or replaced: nothing can be written until it is back or the server is restarted";
-
-const noRow = (): undefined => undefined;
-
-/** The answer to callers that wait for an execution that cannot continue before the next start. */
-export const stopped = (id: string): ServeError =>
-  new ServeError(500, `Execution ${id} is not running in this process. It continues at the next start`);

@@ -1,3 +1,4 @@
+import { beginDrive } from "./drive-commands.ts";
 import type { BeginOptions, Begun } from "../../engine/contract/engine.ts";
 import type { Program } from "../../engine/contract/program.ts";
 import type { Execution } from "../../engine/execution.ts";
@@ -53,7 +54,7 @@ export class Starts {
       isTurn(execution) ? noReservation : runs.slots.reserve(name, parent !== undefined);
     const { isWaiting, release } = group ? await this.reserve(group, program, reserve) : reserve();
     const wait = isWaiting ? this.wait : undefined;
-    const beginning = runs.begin(execution, program, { release, wait, source });
+    const beginning = beginDrive(runs, execution, program, { release, wait, source });
     onWrite?.();
     const created = await beginning;
     return { created, isWaiting };

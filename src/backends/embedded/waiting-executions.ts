@@ -1,3 +1,4 @@
+import { commandDrive, commandUndriven } from "./drive-commands.ts";
 import { ServeError } from "../../core/error.ts";
 import { unknownDensity } from "../../core/heap-weight.ts";
 import { withIds, type Logger } from "../../core/log.ts";
@@ -7,7 +8,8 @@ import { agentOf, isTurn } from "../../engine/turn-execution.ts";
 import { toGroup, type Admissible, type GroupName } from "../../engine/runs/groups.ts";
 import { unavailable } from "./file/sqlite-error.ts";
 import type { Drive } from "./drive.ts";
-import { stopped, type Runs } from "./runs.ts";
+import { stopped } from "./publisher.ts";
+import type { Runs } from "./runs.ts";
 import type { Store } from "./store/store.ts";
 import type { StoredState } from "./store/stored-state.ts";
 import type { LeftExecution } from "./store/tables/process-table.ts";
@@ -119,7 +121,7 @@ export class WaitingExecutions {
   async command(id: string, next: Transition): Promise<ExecutionState | false | undefined> {
     const { store, runs } = this.#options;
     return this.#claim(id, async (waiting) =>
-      runs.commandUndriven(store.state(id)!, next, () => this.#remove(waiting)),
+      commandUndriven(runs, store.state(id)!, next, () => this.#remove(waiting)),
     );
   }
 
@@ -133,11 +135,11 @@ export class WaitingExecutions {
       });
       runs.refuseWhenClosing();
       const drive = runs.get(id);
-      return drive ? runs.command(drive, toNext(drive.walk.position())) : false;
+      return drive ? commandDrive(runs, drive, toNext(drive.walk.position())) : false;
     });
     if (made !== undefined) return made;
     const drive = runs.get(id);
-    return drive?.run.decided.status === "running" && runs.command(drive, toNext(drive.walk.position()));
+    return drive?.run.decided.status === "running" && commandDrive(runs, drive, toNext(drive.walk.position()));
   }
 
   /** Takes an execution out of the queue for a transition. Undefined when it has a run, or is not one of these. */
@@ -181,7 +183,7 @@ export class WaitingExecutions {
     const { id, workflowId, number, isWaiting } = waiting.found;
     try {
       // Durable before its code runs: from now on a crash counts.
-      if (isWaiting && slot === waiting) await runs.writeOrPass(() => store.processes.endWaiting(number));
+      if (isWaiting && slot === waiting) await runs.writer.runOrPass(() => store.processes.endWaiting(number));
       const state = store.state(id)!;
       const program = this.programOf(workflowId);
       const loaded = program
@@ -189,7 +191,7 @@ export class WaitingExecutions {
         : { mismatch: `workflow ${workflowId} no longer exists` };
       if ("mismatch" in loaded) {
         const next = isTurn(waiting.found) ? this.#toTurnEnd(waiting) : await this.#toChanged(waiting, loaded.mismatch);
-        await runs.commandUndriven(state, next, () => this.#remove(waiting));
+        await commandUndriven(runs, state, next, () => this.#remove(waiting));
       }
     } catch (error) {
       if (slot !== waiting) throw error; // of a suspend: the execution is queued again
@@ -216,11 +218,11 @@ export class WaitingExecutions {
     const { runs } = this.#options;
     const { id } = waiting.found;
     this.#remove(waiting);
-    runs.readers.close(id);
-    runs.onTurnEnd(id);
+    runs.publisher.readers.close(id);
+    runs.publisher.onTurnEnd(id);
     if (runs.isClosing) return; // all waiters are refused
     this.#loggerOf(waiting).error("An execution could not be loaded; the next start tries again", { error });
-    runs.waiters.refuse(id, stopped(id));
+    runs.publisher.waiters.refuse(id, stopped(id));
   }
 
   #loggerOf({ found: { id, workflowId } }: WaitingExecution): Logger {

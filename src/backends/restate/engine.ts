@@ -10,8 +10,6 @@ import type {
   Engine,
   EngineLoad,
   EventsOptions,
-  ChangedState,
-  ExecutionChange,
   ListFilter,
   ListPage,
   OpenOptions,
@@ -21,7 +19,7 @@ import type { HistoryRow } from "../../engine/contract/history.ts";
 import type { LiveEvent, StoredEvent } from "../../engine/events.ts";
 import type { ExecutionState } from "../../engine/execution.ts";
 import type { OnSettled } from "../../engine/execution-log.ts";
-import { Changes, type ChangeFilter } from "../../engine/runs/changes.ts";
+import { Changes } from "../../engine/runs/changes.ts";
 import { readEvents } from "../../engine/runs/read-events.ts";
 import { Readers, type Reader } from "../../engine/runs/readers.ts";
 import { Slots } from "../../engine/runs/slots.ts";
@@ -29,34 +27,27 @@ import { Arrivals } from "./arrivals.ts";
 import { createCalls, toNames, type ServiceNames } from "./calls.ts";
 import { RestateClient } from "./client/client.ts";
 import { RestateConversations } from "./conversations/conversations.ts";
-import { createAnswers } from "./conversations/answers.ts";
-import { createConversation } from "./conversations/service.ts";
-import { createDriveService } from "./drive/drive-service.ts";
 import { LocalDrives, type LocalDrive } from "./drive/drives.ts";
 import { Interruptions } from "./drive/interruptions.ts";
 import { Endpoint } from "./endpoint.ts";
-import { createGroup } from "./groups/service.ts";
 import { LocalPlaces } from "./groups/local-places.ts";
 import { listExecutions } from "./list/list.ts";
 import { LocalMailboxes } from "./mailbox/local-mailboxes.ts";
-import { createMailbox } from "./mailbox/service.ts";
 import type { RestateSettings } from "./options.ts";
 import { Programs } from "./programs.ts";
-import { createRegister } from "./register/register.ts";
 import { readHistory } from "./reads/history.ts";
 import { startedIn } from "./drive/rows.ts";
 import { Commands } from "./commands.ts";
+import { createServices } from "./services.ts";
 import { Replica } from "./replica.ts";
 import { loadSdk } from "./sdk.ts";
-import { createOpenRecords, createRecords } from "./records.ts";
-import { createScheduleBook, RestateSchedules } from "./schedules.ts";
+import { createOpenRecords } from "./records.ts";
+import { RestateSchedules } from "./schedules.ts";
 import { SettledStates } from "./reads/settled-states.ts";
 import { States } from "./reads/states.ts";
 import { StoredEvents } from "./reads/stored-events.ts";
-import { createTurnService, RestateTurns } from "./turns.ts";
-import { createUsage } from "./usage/service.ts";
+import { RestateTurns } from "./turns.ts";
 import { RestateUsage } from "./usage/usage.ts";
-import { createWait } from "./reads/wait.ts";
 
 export interface RestateEngineOptions extends RestateSettings {
   /** The folder of the config. */
@@ -183,19 +174,7 @@ export class RestateEngine implements Engine {
     await mayServe?.();
     const { retention } = this.#options;
     const parts = { sdk, names: this.#names, calls: createCalls(sdk), host: this.#replica, retention };
-    const services = [
-      createRegister(parts),
-      createDriveService(parts),
-      createWait(parts),
-      createConversation(parts),
-      createGroup(parts),
-      createMailbox(parts),
-      createScheduleBook(parts),
-      createRecords(parts),
-      createAnswers(parts),
-      createUsage(parts),
-      createTurnService({ ...parts, turns: this.#turns, conversations: this.conversations }),
-    ];
+    const services = createServices({ ...parts, turns: this.#turns, conversations: this.conversations });
     this.#endpoint = new Endpoint({ ...this.#options, sdk, services, client: this.#client });
     await this.#endpoint.listen();
     this.#slots.open();
@@ -241,26 +220,16 @@ export class RestateEngine implements Engine {
     return listExecutions({ client: this.#client, names: this.#names, states: this.#states }, filter);
   }
 
-  settled(id: string, afterEpoch: number, signal?: AbortSignal): Promise<ExecutionState> {
-    return this.#settled.next(id, afterEpoch, signal);
-  }
+  readonly settled: Engine["settled"] = (...args) => this.#settled.next(...args);
 
-  events(
-    id: string,
-    afterSeq: number,
-    signal: AbortSignal,
-    options?: EventsOptions,
-  ): AsyncGenerator<StoredEvent | LiveEvent> {
+  readonly events: Engine["events"] = (id, afterSeq, signal, { until } = {}) => {
     const stop = AbortSignal.any([signal, this.#closing.signal]);
-    return this.#read(id, afterSeq, stop, this.#readers.open(id, stop), options);
-  }
-
+    return this.#read(id, afterSeq, { stop, reader: this.#readers.open(id, stop), until });
+  };
   async *#read(
     id: string,
     afterSeq: number,
-    stop: AbortSignal,
-    reader: Reader,
-    { until }: EventsOptions = {},
+    { stop, reader, until }: EventsOptions & { readonly stop: AbortSignal; readonly reader: Reader },
   ): AsyncGenerator<StoredEvent | LiveEvent> {
     await this.#known.promise;
     void this.#stored.follow(id);
@@ -268,12 +237,10 @@ export class RestateEngine implements Engine {
     yield* readEvents({ read: (after) => this.#stored.read(id, after, stop), isOpen }, reader, afterSeq);
   }
 
-  changes(filter: ChangeFilter, signal: AbortSignal): AsyncGenerator<ExecutionChange> {
-    return this.#changes.open(filter, AbortSignal.any([signal, this.#closing.signal]));
-  }
-  changedStates(signal: AbortSignal): AsyncGenerator<ChangedState> {
-    return this.#changes.openStates(AbortSignal.any([signal, this.#closing.signal]));
-  }
+  readonly changes: Engine["changes"] = (filter, signal) =>
+    this.#changes.open(filter, AbortSignal.any([signal, this.#closing.signal]));
+  readonly changedStates: Engine["changedStates"] = (signal) =>
+    this.#changes.openStates(AbortSignal.any([signal, this.#closing.signal]));
 
   async *history(id: string): AsyncGenerator<readonly HistoryRow[]> {
     await this.#known.promise;

@@ -53,6 +53,22 @@ export class Writer {
     this.#options = options;
   }
 
+  /** Writes in one job. */
+  run(work: () => void): Promise<void> {
+    return new Promise((resolve, reject) => this.write({ work, done: resolve, fail: reject }));
+  }
+
+  /** Like `run`, but does not wait for a store that cannot be written for now. */
+  runOrPass(work: () => void): Promise<void> {
+    return new Promise((resolve, reject) => {
+      const stalled = (): true => {
+        resolve();
+        return true;
+      };
+      this.write({ work, done: resolve, fail: reject, stalled });
+    });
+  }
+
   write<T>(job: Job<T>): void {
     if (this.#closed) return job.fail(new Error("The store is closed"));
     // `done` gets the value of `work`; the queue holds jobs of every type.

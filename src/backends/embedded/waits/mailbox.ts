@@ -7,6 +7,7 @@ import { findTakes, type EventReader, type FoundTakes } from "../../../engine/ru
 import { hasRoom, toSentId, type SentEvent, type Sending, type Share } from "../../../engine/stored/sent-event.ts";
 import type { Value } from "../../../engine/walk/value.ts";
 import type { Drive } from "../drive.ts";
+import { unavailable } from "../file/sqlite-error.ts";
 import type { Runs } from "../runs.ts";
 import type { Store } from "../store/store.ts";
 import type { Sleepers } from "./sleepers.ts";
@@ -73,7 +74,7 @@ export class Mailbox {
       },
       fail: (error) => reject(runs.toAnswer(error)),
       stalled: (cause) => {
-        reject(runs.toUnavailable("Storage cannot be written: nothing was sent", cause));
+        reject(runs.toAnswer(unavailable("Storage cannot be written: nothing was sent", cause)));
         return true;
       },
     });
@@ -222,7 +223,7 @@ export class Mailbox {
       logger.warn("An event could not be handed out; it is tried again soon", { error });
       runs.clock.setTimeout(() => !runs.isClosing && this.#deliverTo(number), retryMs).unref();
     } finally {
-      runs.tell(number);
+      runs.publisher.tell(number);
     }
   }
 

@@ -1,3 +1,4 @@
+import { commandUndriven } from "../drive-commands.ts";
 import type { Logger } from "../../../core/log.ts";
 import { withIds } from "../../../core/log.ts";
 import type { Program } from "../../../engine/contract/program.ts";
@@ -61,7 +62,7 @@ export class Sleepers {
   async #wake(number: number): Promise<void> {
     const { store, runs, waiting } = this.#options;
     const state = store.stateOf(number);
-    if (!state) return runs.write(() => store.waits.remove(number));
+    if (!state) return runs.writer.run(() => store.waits.remove(number));
     const { id } = state.execution;
     const drive = runs.get(id);
     if (drive) {
@@ -72,7 +73,7 @@ export class Sleepers {
     if (waiting.has(id)) return; // it is loaded when it gets a slot
     if (state.status === "running") return this.#endRest(state);
     if (state.status === "suspended") return this.#continue(state);
-    await runs.write(() => store.waits.remove(number)); // it has ended
+    await runs.writer.run(() => store.waits.remove(number)); // it has ended
   }
 
   /**
@@ -114,8 +115,8 @@ export class Sleepers {
     if (!(drive instanceof Drive)) return this.#suspend(state, drive.mismatch);
     if (drive.run.decided.epoch !== epoch) return; // a request was first, and this is its run
     // Durable before its code runs: from now on a crash counts.
-    await runs
-      .write(() => store.waits.remove(number))
+    await runs.writer
+      .run(() => store.waits.remove(number))
       .catch((error: unknown) => {
         runs.forget(drive); // without a slot it would never continue: it is loaded again
         throw error;
@@ -135,7 +136,7 @@ export class Sleepers {
     if (store.stateOf(state.number)?.epoch !== state.epoch) return;
     const reason = `Workflow changed: ${mismatch}`;
     const next = await waiting.toSuspension(id, reason);
-    const made = await runs.commandUndriven(state, next);
+    const made = await commandUndriven(runs, state, next);
     if (made)
       withIds(logger, { executionId: id, workflowId }).warn("Execution suspended: its workflow has changed", {
         reason,

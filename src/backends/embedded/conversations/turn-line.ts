@@ -1,4 +1,4 @@
-import { busy, type ServeError } from "../../core/error.ts";
+import { busy, type ServeError } from "../../../core/error.ts";
 
 /** A place in a line, which waits. */
 interface Place {

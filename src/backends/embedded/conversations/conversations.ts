@@ -1,4 +1,4 @@
-import type { Clock } from "../../core/clock.ts";
+import type { Clock } from "../../../core/clock.ts";
 import type {
   ConversationKey,
   Conversations,
@@ -9,7 +9,7 @@ import type {
   StoreOptions,
   Turn,
   TurnOptions,
-} from "../../engine/contract/conversations.ts";
+} from "../../../engine/contract/conversations.ts";
 import {
   deletedConversation,
   invalidCursor,
@@ -19,16 +19,16 @@ import {
   type ConversationPage,
   type Renaming,
   type StoredConversation,
-} from "../../engine/stored/stored-conversation.ts";
-import { toCallNumber, type CallFilter, type CallPage, type FoundCall } from "../../engine/stored/pending-calls.ts";
-import { toDay } from "../../engine/contract/usage.ts";
+} from "../../../engine/stored/stored-conversation.ts";
+import { toCallNumber, type CallFilter, type CallPage, type FoundCall } from "../../../engine/stored/pending-calls.ts";
+import { toDay } from "../../../engine/contract/usage.ts";
 import { removeConversation } from "./remove-conversation.ts";
-import type { ConversationRow } from "./store/tables/conversation-table.ts";
-import type { Place } from "./store/message-store.ts";
-import type { Store } from "./store/store.ts";
-import { storeFull, type Space } from "./file/space.ts";
-import { unavailable } from "./file/sqlite-error.ts";
-import type { Writer } from "./store/writer.ts";
+import type { ConversationRow } from "../store/tables/conversation-table.ts";
+import type { Place } from "../store/message-store.ts";
+import type { Store } from "../store/store.ts";
+import { storeFull, type Space } from "../file/space.ts";
+import { unavailable } from "../file/sqlite-error.ts";
+import type { Writer } from "../store/writer.ts";
 import { TurnLines } from "./turn-line.ts";
 
 /** The number of requests that may wait in one conversation. Steps of executions are bounded by `runningExecutions`. */
