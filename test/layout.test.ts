@@ -82,6 +82,13 @@ it("names no backend in the engine and the agents", () => {
   expect(above.filter((file) => names.test(readFileSync(file, "utf8")))).toEqual([]);
 });
 
+it("keeps files of the engine and its backends at 300 lines, and their folders at 16 files", () => {
+  const own = files.filter((file) => /^src\/(engine|backends)\//.test(file));
+  expect(own.filter((file) => readFileSync(file, "utf8").split("\n").length > 301)).toEqual([]);
+  const folders = Object.entries(Object.groupBy(own, (file) => dirname(file)));
+  expect(folders.filter(([, inside]) => inside!.length > 16).map(([folder]) => folder)).toEqual([]);
+});
+
 it("keeps effects out of the interpreter: no logger, tracer, timer or attempt, no clock, nothing async", () => {
   const walk = files.filter((file) => file.startsWith("src/engine/walk/"));
   expect(walk).toContain("src/engine/walk/interpreter.ts");

@@ -2,7 +2,7 @@
 import { expect, it } from "vitest";
 import { RestateConversations } from "../../src/backends/restate/conversations/conversations.ts";
 import { readPage } from "../../src/backends/restate/conversations/messages.ts";
-import type { PageInput } from "../../src/backends/restate/conversations/service.ts";
+import type { PageInput } from "../../src/backends/restate/conversations/inputs.ts";
 
 const answerBytes = 33_554_432;
 const texts = (mark: string) => Array.from({ length: 6 }, (_, n) => JSON.stringify(`${mark}${n}`.repeat(3_500_000)));

@@ -83,7 +83,7 @@ export class Runs implements DriveHost {
     this.#logger = logger;
     this.metrics = metrics;
     this.publisher = new Publisher({ store, metrics, sseBufferBytes, onSettled: options.onSettled });
-    this.slots = new Slots({ running, queued, bytes: maxRunningBytes() }, { waiting, limitOf });
+    this.slots = new Slots({ running, queued, bytes: quarterOfHeap() / heapPerByte }, { waiting, limitOf });
     this.writer = openWriter(store, { logger, durations: metrics?.storeWrites });
     this.rests = new Rests({
       slots: this.slots,
@@ -132,7 +132,7 @@ export class Runs implements DriveHost {
     const { number } = found;
     const { steps } = program;
     const drive = new Drive({ ...found, execution: { ...found.execution, steps } }, program, this);
-    const { id } = drive.execution;
+    const { id } = found.execution;
     let mismatch: string | undefined;
     try {
       mismatch = await drive.run.replay(this.store.journals.rows(number), { nowOf: this.nowOf });
@@ -281,8 +281,8 @@ export class Runs implements DriveHost {
     this.progressed();
     const over = Promise.withResolvers<void>();
     const timer = setTimeout(over.resolve, drainMs);
-    const ended = Promise.all([idle.promise, beside]);
-    await Promise.race([ended.then(() => this.writer.idle()), over.promise]);
+    const ended = Promise.all([idle.promise, beside]).then(() => this.writer.idle());
+    await Promise.race([ended, over.promise]);
     clearTimeout(timer);
     this.publisher.waiters.close(shuttingDown());
     this.onClosing();
@@ -296,6 +296,3 @@ export class Runs implements DriveHost {
       this.#whenIdle();
   }
 }
-
-/** The most bytes of stored values of the executions that run, by their weight. */
-const maxRunningBytes = (): number => quarterOfHeap() / heapPerByte;

@@ -16,7 +16,7 @@ import type { RestateConversations } from "./conversations/conversations.ts";
 import { HeldPlace } from "./conversations/held-place.ts";
 import { mostCrashes, type TurnRun } from "./conversations/line-turn.ts";
 import { lostTurn } from "./conversations/local-line.ts";
-import type { RunInput, StartInput } from "./conversations/service.ts";
+import type { RunInput, StartInput } from "./conversations/inputs.ts";
 import type { Programs } from "./programs.ts";
 import { toRecordsKey } from "./records.ts";
 import type { RestateSdk } from "./sdk.ts";

@@ -23,7 +23,7 @@ import { findConversation, listCalls, listEnded, toKey } from "./call-list.ts";
 import { listConversations } from "./list.ts";
 import { LocalLine, type LineParts } from "./local-line.ts";
 import type { PartialPage } from "./messages.ts";
-import type { PageInput } from "./service.ts";
+import type { PageInput } from "./inputs.ts";
 import { followAnswer } from "./sent-answer.ts";
 import { RestateTurn } from "./turn.ts";
 

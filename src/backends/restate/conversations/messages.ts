@@ -1,5 +1,5 @@
 import type { ObjectContext, ObjectSharedContext, RestatePromise } from "@restatedev/restate-sdk";
-import type { ChangedMessage, History, PageOptions, StoredMessage } from "../../../engine/contract/conversations.ts";
+import type { History, PageOptions } from "../../../engine/contract/conversations.ts";
 import { MessagePage, MessageWindow, numberOf } from "../../../engine/stored/message-rows.ts";
 import type { RestateSdk } from "../sdk.ts";
 
@@ -16,7 +16,7 @@ import type { RestateSdk } from "../sdk.ts";
  * - i<id>     the numbers of the messages with this id
  * - t<name>   the numbers of a named turn: the first one, and the one after its last
  */
-interface Size {
+export interface Size {
   readonly next: number;
   readonly count: number;
 }
@@ -24,7 +24,7 @@ interface Size {
  * A message without its texts. `bytes` is the size of the model messages, `count` their number. A row without a count is
  * older: it is one model message, and has no UI message. Its `bytes` may be the number of characters.
  */
-type Row = readonly [
+export type Row = readonly [
   number: number,
   role: string,
   bytes: number,
@@ -34,16 +34,16 @@ type Row = readonly [
   uiBytes?: number,
   at?: number | null,
 ];
-type Range = readonly [from: number, end: number];
+export type Range = readonly [from: number, end: number];
 
 const pageSize = 50;
-const toPage = (number: number): number => Math.floor(number / pageSize);
-const modelsKey = (number: number): string => `m${number}`;
-const uiKey = (number: number): string => `u${number}`;
-const pageKey = (page: number): string => `p${page}`;
+export const toPage = (number: number): number => Math.floor(number / pageSize);
+export const modelsKey = (number: number): string => `m${number}`;
+export const uiKey = (number: number): string => `u${number}`;
+export const pageKey = (page: number): string => `p${page}`;
 // As JSON, because a key is UTF-8: it has no place for half of a surrogate pair.
-const idKey = (id: string): string => `i${JSON.stringify(id)}`;
-const turnKey = (name: string): string => `t${JSON.stringify(name)}`;
+export const idKey = (id: string): string => `i${JSON.stringify(id)}`;
+export const turnKey = (name: string): string => `t${JSON.stringify(name)}`;
 
 /** The place of a turn: its name, and the first message that it replaces. */
 export interface Place {
@@ -150,78 +150,17 @@ async function readBack(context: ObjectSharedContext, end: number, take: (row: R
   }
 }
 
-/** The result of a store: the count of all messages, and the ids of those that are not there any more. */
-interface Replaced {
-  readonly count: number;
-  readonly gone: readonly string[];
+/** The messages of a conversation, those of a turn, and the number of a message. */
+interface FoundPlace {
+  readonly size: Size;
+  readonly own: Range | undefined;
+  readonly start: number | undefined;
 }
-
-/** Stores messages in place of all from `until` on, and of those that the same turn stored before. */
-export async function replaceMessages(
+export async function readPlace(
   sdk: RestateSdk,
-  context: ObjectContext,
-  place: Place,
-  messages: readonly StoredMessage[],
-): Promise<Replaced> {
-  const { name } = place;
-  const { size, own, start } = await readPlace(sdk, context, place);
-  const from = start ?? size.next;
-  const pages = new Pages(sdk, context);
-  const removed = await pages.remove(from, size.next);
-  if (own) removed.push(...(await pages.remove(...own)));
-  const added = messages.map(({ id, role, models, count, ui, at }, index): Row => [
-    from + index,
-    role,
-    Buffer.byteLength(models),
-    id,
-    name ?? null,
-    count,
-    Buffer.byteLength(ui),
-    at,
-  ]);
-  await pages.add(added);
-  pages.write();
-  for (const [number, , , , , count] of removed) {
-    context.clear(modelsKey(number));
-    if (count !== undefined) context.clear(uiKey(number));
-  }
-  for (const [index, { models, ui }] of messages.entries()) {
-    context.set(modelsKey(from + index), models);
-    context.set(uiKey(from + index), ui);
-  }
-  await changeIds(sdk, context, removed, added);
-  await cutTurns(sdk, context, removed, from);
-  const next = from + added.length;
-  if (name !== undefined && added.length > 0) context.set<Range>(turnKey(name), [from, next]);
-  else if (own) context.clear(turnKey(name!)); // only a named turn has messages of its own
-  const count = size.count - removed.length + added.length;
-  context.set<Size>("size", { next, count });
-  const kept = new Set(messages.map(({ id }) => id));
-  return { count, gone: removed.flatMap(([, , , id]) => (id === null || kept.has(id) ? [] : [id])) };
-}
-
-/** Changes the texts of stored messages, in their places. */
-export async function changeMessages(context: ObjectContext, changed: readonly ChangedMessage[]): Promise<void> {
-  for (const { id, ui, models, count } of changed) {
-    const number = (await context.get<number[]>(idKey(id)))?.at(-1);
-    if (number === undefined) continue;
-    const key = pageKey(toPage(number));
-    const rows = (await context.get<Row[]>(key)) ?? [];
-    context.set(
-      key,
-      rows.map((row): Row => {
-        const [n, role, bytes, rowId, turn, before = 1, , at] = row;
-        if (n !== number) return row;
-        const size = models === undefined ? bytes : Buffer.byteLength(models);
-        return [n, role, size, rowId, turn, count ?? before, Buffer.byteLength(ui), at];
-      }),
-    );
-    context.set(uiKey(number), ui);
-    if (models !== undefined) context.set(modelsKey(number), models);
-  }
-}
-
-async function readPlace(sdk: RestateSdk, context: ObjectSharedContext, { name, until }: Place) {
+  context: ObjectSharedContext,
+  { name, until }: Place,
+): Promise<FoundPlace> {
   // A key that is never set stands for an absent name or id.
   const keys = ["size", name === undefined ? "-" : turnKey(name), until === undefined ? "-" : idKey(until)];
   const [size, own, numbers] = await readAll(sdk, context, keys);
@@ -230,91 +169,6 @@ async function readPlace(sdk: RestateSdk, context: ObjectSharedContext, { name, 
     own: (own as Range | null) ?? undefined,
     start: (numbers as number[] | null)?.[0],
   };
-}
-
-/** Keeps the numbers of each id in order. */
-async function changeIds(
-  sdk: RestateSdk,
-  context: ObjectContext,
-  removed: readonly Row[],
-  added: readonly Row[],
-): Promise<void> {
-  const changed = Map.groupBy([...removed, ...added], ([, , , id]) => id);
-  changed.delete(null);
-  const keys = [...changed.keys()].map((id) => idKey(id!)); // without the null
-  const known = await readAll<number[]>(sdk, context, keys);
-  const gone = new Set(removed);
-  for (const [index, rows] of [...changed.values()].entries()) {
-    const numbers = new Set(known[index]);
-    for (const row of rows) {
-      if (gone.has(row)) numbers.delete(row[0]);
-      else numbers.add(row[0]);
-    }
-    if (numbers.size > 0) context.set(keys[index]!, [...numbers]);
-    else context.clear(keys[index]!);
-  }
-}
-
-/** Cuts the ranges of named turns whose messages from a number on were removed. */
-async function cutTurns(sdk: RestateSdk, context: ObjectContext, removed: readonly Row[], from: number): Promise<void> {
-  const cut = removed.filter(([number]) => number >= from).flatMap(([, , , , turn]) => (turn === null ? [] : [turn]));
-  const keys = [...new Set(cut)].map(turnKey);
-  const ranges = await readAll<Range>(sdk, context, keys);
-  for (const [index, key] of keys.entries()) {
-    const first = ranges[index]?.[0];
-    if (first !== undefined && first < from) context.set<Range>(key, [first, from]);
-    else context.clear(key);
-  }
-}
-
-/** The pages of rows that one store changes. */
-class Pages {
-  readonly #sdk: RestateSdk;
-  readonly #context: ObjectContext;
-  readonly #rows = new Map<number, Row[]>();
-
-  constructor(sdk: RestateSdk, context: ObjectContext) {
-    this.#sdk = sdk;
-    this.#context = context;
-  }
-
-  /** Removes the rows of a range, and returns them. */
-  async remove(from: number, end: number): Promise<Row[]> {
-    const removed: Row[] = [];
-    for (const page of await this.#load(from, end)) {
-      const rows = this.#rows.get(page)!;
-      const isRemoved = ([number]: Row): boolean => number >= from && number < end;
-      removed.push(...rows.filter(isRemoved));
-      this.#rows.set(
-        page,
-        rows.filter((row) => !isRemoved(row)),
-      );
-    }
-    return removed;
-  }
-
-  /** Adds rows at the end. */
-  async add(added: readonly Row[]): Promise<void> {
-    const [first] = added;
-    if (first) await this.#load(first[0], first[0] + added.length);
-    for (const row of added) this.#rows.get(toPage(row[0]))!.push(row);
-  }
-
-  write(): void {
-    for (const [page, rows] of this.#rows) {
-      if (rows.length > 0) this.#context.set(pageKey(page), rows);
-      else this.#context.clear(pageKey(page));
-    }
-  }
-
-  async #load(from: number, end: number): Promise<number[]> {
-    if (from >= end) return [];
-    const pages = Array.from({ length: toPage(end - 1) - toPage(from) + 1 }, (_, index) => toPage(from) + index);
-    const missing = pages.filter((page) => !this.#rows.has(page));
-    const found = await readAll<Row[]>(this.#sdk, this.#context, missing.map(pageKey));
-    for (const [index, page] of missing.entries()) this.#rows.set(page, found[index] ?? []);
-    return pages;
-  }
 }
 
 /** Reads many keys at once. One `get` after another takes seconds for thousands of them. */

@@ -4,26 +4,31 @@ import type {
   ObjectSharedContext,
   VirtualObjectDefinition,
 } from "@restatedev/restate-sdk";
-import type { ChangedMessage, LastTurn, PageOptions, StoredMessage } from "../../../engine/contract/conversations.ts";
+import type { LastTurn } from "../../../engine/contract/conversations.ts";
 import type { Execution } from "../../../engine/execution.ts";
-import type { DecidedCall, FoundCall, PendingCall, WaitingCalls } from "../../../engine/stored/pending-calls.ts";
+import type { FoundCall, PendingCall } from "../../../engine/stored/pending-calls.ts";
 import type { Retention } from "../../../engine/retention.ts";
 import type { Renaming, StoredConversation } from "../../../engine/stored/stored-conversation.ts";
 import { reading, shortHandlers, type Calls, type ServiceNames } from "../calls.ts";
 import type { RestateSdk } from "../sdk.ts";
+import type {
+  HistoryInput,
+  ModelsInput,
+  PageInput,
+  StoreInput,
+  CallsInput,
+  KeepInput,
+  WatchInput,
+  StartInput,
+  EndedTurn,
+  RunInput,
+} from "./inputs.ts";
 import { changeCalls, readCall, readCalls } from "./calls.ts";
-import { createInfo, findDeleted, readConversation, type TurnFacts } from "./info.ts";
+import { createInfo, findDeleted, readConversation } from "./info.ts";
 import { Line, sweepMs, type LineNews, type StoredLine, type StoredPlace, type SyncInput } from "./line.ts";
 import { countRun, toTurn, type LineTurn, type TurnRun } from "./line-turn.ts";
-import {
-  changeMessages,
-  readHistory,
-  readModels,
-  readPage,
-  replaceMessages,
-  type PartialHistory,
-  type PartialPage,
-} from "./messages.ts";
+import { readHistory, readModels, readPage, type PartialHistory, type PartialPage } from "./messages.ts";
+import { changeMessages, replaceMessages } from "./change-messages.ts";
 
 export interface ConversationParts {
   readonly sdk: RestateSdk;
@@ -31,71 +36,6 @@ export interface ConversationParts {
   readonly calls: Calls;
   readonly retention: Pick<Retention, "conversationsMs">;
 }
-interface PlaceInput {
-  /** The place that asks. */
-  readonly id: string;
-  readonly until?: string | undefined;
-}
-export interface HistoryInput extends PlaceInput {
-  readonly maxBytes: number;
-}
-export interface ModelsInput extends Pick<PlaceInput, "id"> {
-  /** The numbers of the messages. */
-  readonly numbers: readonly number[];
-}
-export interface PageInput extends PageOptions {
-  /** The index of the first text to return. */
-  readonly from: number;
-}
-export interface StoreInput extends PlaceInput {
-  /** Counts the stores of one turn. */
-  readonly number: number;
-  /** Undefined: none is stored, and none is removed. */
-  readonly messages?: readonly StoredMessage[] | undefined;
-  readonly facts: TurnFacts;
-  /** The turn that begins with it. Its execution is here, or was kept before. */
-  readonly begins?: { readonly turn: Parameters<typeof toTurn>[0]; readonly execution?: Execution } | undefined;
-  /** True if the turn ends with it. */
-  readonly isLast?: boolean | undefined;
-  /** The changes of stored messages, and of calls that wait. */
-  readonly changed?: readonly ChangedMessage[] | undefined;
-  readonly decided?: readonly DecidedCall[] | undefined;
-  readonly waiting?: WaitingCalls | undefined;
-}
-export interface CallsInput extends Pick<PlaceInput, "id"> {
-  /** The ids of the calls. */
-  readonly calls: readonly string[];
-}
-export interface KeepInput extends Pick<PlaceInput, "id"> {
-  readonly execution: Execution;
-}
-interface WatchInput {
-  readonly id: string;
-  readonly awakeable: string;
-}
-export interface StartInput extends Pick<PlaceInput, "id"> {
-  /** The number of records that were found. */
-  readonly recorded: number;
-}
-/** The last turn that has ended. */
-interface EndedTurn extends LastTurn {
-  /** Its place. */
-  readonly place: string;
-}
-/** The turn that Restate is to run. */
-export interface RunInput {
-  /** The conversation. */
-  readonly key: string;
-  /** The place of the turn. */
-  readonly id: string;
-  readonly turnId: string;
-  readonly workflowId: string;
-  /** The key of the object that has the records of the turn. */
-  readonly records: string;
-  /** The time at which its replica was given up. */
-  readonly at: number;
-}
-
 /** The time in which the runner of a turn publishes the rest of its answer. */
 const publishMs = 5_000;
 

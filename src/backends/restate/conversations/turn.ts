@@ -20,7 +20,7 @@ import type { TurnOrders } from "./line-turn.ts";
 import { lostTurn, outageMs, watchMs, type LocalPlace } from "./local-line.ts";
 import { toBatch, toNumber, type PartialHistory } from "./messages.ts";
 import { publishAnswer } from "./sent-answer.ts";
-import type { CallsInput, HistoryInput, KeepInput, ModelsInput, StoreInput } from "./service.ts";
+import type { CallsInput, HistoryInput, KeepInput, ModelsInput, StoreInput } from "./inputs.ts";
 
 /** A turn that is about to begin. */
 type BeginTurn = NonNullable<StoreInput["begins"]>["turn"] & { readonly execution: Execution };
