@@ -1,10 +1,10 @@
-import { commandDrive, commandUndriven } from "./drive-commands.ts";
 import { busy, ServeError } from "../../core/error.ts";
 import type { Resume, Retry } from "../../engine/contract/engine.ts";
 import type { Program } from "../../engine/contract/program.ts";
 import type { ExecutionState, Position, Transition } from "../../engine/execution.ts";
 import { isLegal } from "../../engine/rules/transitions.ts";
 import { toGroup, type Admissible } from "../../engine/runs/groups.ts";
+import { commandDrive, commandUndriven } from "./drive-commands.ts";
 import { Drive } from "./drive.ts";
 import type { Opened } from "./opened.ts";
 import type { Reads } from "./reads.ts";

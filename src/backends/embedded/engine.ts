@@ -4,7 +4,7 @@ import type { JsonText } from "../../core/json.ts";
 import { attempt } from "../../core/attempt.ts";
 import type { Engine, EngineLoad, OpenOptions } from "../../engine/contract/engine.ts";
 import type { Program } from "../../engine/contract/program.ts";
-import { type ExecutionState } from "../../engine/execution.ts";
+import type { ExecutionState } from "../../engine/execution.ts";
 import { EmbeddedConversations } from "./conversations/conversations.ts";
 import { EmbeddedSchedules } from "./schedules.ts";
 import { EmbeddedUsage } from "./usage.ts";

@@ -1,10 +1,10 @@
-import { beginDrive } from "./drive-commands.ts";
 import type { BeginOptions, Begun } from "../../engine/contract/engine.ts";
 import type { Program } from "../../engine/contract/program.ts";
 import type { Execution } from "../../engine/execution.ts";
 import type { ForkSource } from "../../engine/fork.ts";
 import { toGroup, type GroupName, type Reservation } from "../../engine/runs/groups.ts";
 import { isTurn } from "../../engine/turn-execution.ts";
+import { beginDrive } from "./drive-commands.ts";
 import type { Drive } from "./drive.ts";
 import { storeFull, type Space } from "./file/space.ts";
 import type { Opened } from "./opened.ts";

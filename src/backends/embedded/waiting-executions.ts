@@ -1,4 +1,3 @@
-import { commandDrive, commandUndriven } from "./drive-commands.ts";
 import { ServeError } from "../../core/error.ts";
 import { unknownDensity } from "../../core/heap-weight.ts";
 import { withIds, type Logger } from "../../core/log.ts";
@@ -6,6 +5,7 @@ import type { Program } from "../../engine/contract/program.ts";
 import type { ExecutionState, Position, Transition } from "../../engine/execution.ts";
 import { agentOf, isTurn } from "../../engine/turn-execution.ts";
 import { toGroup, type Admissible, type GroupName } from "../../engine/runs/groups.ts";
+import { commandDrive, commandUndriven } from "./drive-commands.ts";
 import { unavailable } from "./file/sqlite-error.ts";
 import type { Drive } from "./drive.ts";
 import { stopped } from "./publisher.ts";

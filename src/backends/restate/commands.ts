@@ -11,7 +11,7 @@ import { countStart } from "../../engine/runs/count-states.ts";
 import type { OnSettled } from "../../engine/execution-log.ts";
 import { Changes } from "../../engine/runs/changes.ts";
 import { Slots } from "../../engine/runs/slots.ts";
-import { type ServiceNames } from "./calls.ts";
+import type { ServiceNames } from "./calls.ts";
 import { RestateClient } from "./client/client.ts";
 import { LocalDrives } from "./drive/drives.ts";
 import { toGroupLimits } from "./groups/service.ts";

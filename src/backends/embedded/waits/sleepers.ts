@@ -1,8 +1,8 @@
-import { commandUndriven } from "../drive-commands.ts";
 import type { Logger } from "../../../core/log.ts";
 import { withIds } from "../../../core/log.ts";
 import type { Program } from "../../../engine/contract/program.ts";
 import { toGroup, type Admissible, type GroupName, type Reservation } from "../../../engine/runs/groups.ts";
+import { commandUndriven } from "../drive-commands.ts";
 import { Drive } from "../drive.ts";
 import type { Runs } from "../runs.ts";
 import type { Store } from "../store/store.ts";

@@ -1,7 +1,7 @@
 import type { ChangedMessage, LastTurn, PageOptions, StoredMessage } from "../../../engine/contract/conversations.ts";
 import type { Execution } from "../../../engine/execution.ts";
 import type { DecidedCall, WaitingCalls } from "../../../engine/stored/pending-calls.ts";
-import { type TurnFacts } from "./info.ts";
+import type { TurnFacts } from "./info.ts";
 import { toTurn } from "./line-turn.ts";
 
 interface PlaceInput {

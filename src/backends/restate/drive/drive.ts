@@ -6,7 +6,7 @@ import type { Program } from "../../../engine/contract/program.ts";
 import type { Execution, ExecutionStatus, Position, Transition } from "../../../engine/execution.ts";
 import type { Take } from "../../../engine/runs/find-takes.ts";
 import type { Admissible } from "../../../engine/runs/groups.ts";
-import { type Run } from "../../../engine/runs/run.ts";
+import type { Run } from "../../../engine/runs/run.ts";
 import { notStarted } from "../../../engine/runs/run-port.ts";
 import { forgetSolo } from "../former/solo.ts";
 import { DriveAttempts, type AttemptInput } from "./drive-attempts.ts";
