@@ -155,7 +155,10 @@ const isOwner = ({ execution }: ExecutionState, { caller }: Identity): boolean =
 const isVisible = (state: ExecutionState, identity: Identity): boolean =>
   !identity.ownership || isOwner(state, identity);
 
-/** The execution that `authorize` gets. Its values are copied when they are read: a list asks about many executions. */
+/**
+ * The execution that `authorize` gets. Its values are copied when they are read: a list asks about many executions. A value
+ * that the execution does not have costs nothing.
+ */
 class ExecutionView implements AuthorizeExecution {
   readonly executionId: string;
   readonly workflowId: string;
@@ -164,15 +167,15 @@ class ExecutionView implements AuthorizeExecution {
   readonly userId: string | undefined;
   readonly conversationId: string | undefined;
   readonly startAt: string;
-  declare readonly user: AuthorizeExecution["user"];
-  declare readonly context: AuthorizeExecution["context"];
+  readonly user: AuthorizeExecution["user"] = undefined;
+  readonly context: AuthorizeExecution["context"] = empty;
   declare readonly input: unknown;
-  declare readonly suspension: AuthorizeExecution["suspension"];
+  readonly suspension: AuthorizeExecution["suspension"] = undefined;
   readonly #state: ExecutionState;
-  readonly #copies: Record<string, unknown> = {};
+  #copies: Map<string, unknown> | undefined;
 
   constructor(state: ExecutionState, isOwn: boolean) {
-    const { id, workflowId, userId, conversationId, startAt } = state.execution;
+    const { id, workflowId, userId, conversationId, startAt, user, context } = state.execution;
     this.executionId = id;
     this.workflowId = workflowId;
     this.status = state.status;
@@ -181,28 +184,37 @@ class ExecutionView implements AuthorizeExecution {
     this.conversationId = conversationId;
     this.startAt = toIso(startAt);
     this.#state = state;
-    // Their functions are the same for all views. With functions of its own, each view would take a hidden class of V8,
-    // which only a full garbage collection frees.
-    Object.defineProperties(this, ExecutionView.#copied);
+    const lazy = ExecutionView.#lazy;
+    if (user !== undefined) Object.defineProperty(this, "user", lazy.user);
+    if (!isEmpty(context)) Object.defineProperty(this, "context", lazy.context);
+    if (state.last?.to === "suspended") Object.defineProperty(this, "suspension", lazy.suspension);
+    Object.defineProperty(this, "input", lazy.input);
     Object.freeze(this);
   }
 
-  #copy(name: string, make: (state: ExecutionState) => unknown): unknown {
-    if (!(name in this.#copies)) this.#copies[name] = deepFreeze(make(this.#state));
-    return this.#copies[name];
-  }
+  /** The same functions for all views: with functions of its own, each view would take a hidden class of V8. */
+  static readonly #lazy = {
+    user: ExecutionView.#copied("user", ({ execution }) => structuredClone(execution.user)),
+    context: ExecutionView.#copied("context", ({ execution }) => structuredClone(execution.context)),
+    input: ExecutionView.#copied("input", ({ execution }) => fromJsonText(execution.input)),
+    suspension: ExecutionView.#copied("suspension", ({ last }) =>
+      last?.to === "suspended" ? toSuspension(last) : undefined,
+    ),
+  };
 
-  static #copied: PropertyDescriptorMap = Object.fromEntries(
-    Object.entries({
-      user: ({ execution }: ExecutionState) => structuredClone(execution.user),
-      context: ({ execution }: ExecutionState) => structuredClone(execution.context),
-      input: ({ execution }: ExecutionState) => fromJsonText(execution.input),
-      suspension: ({ last }: ExecutionState) => (last?.to === "suspended" ? toSuspension(last) : undefined),
-    }).map(([name, make]) => {
-      function get(this: ExecutionView): unknown {
-        return this.#copy(name, make);
-      }
-      return [name, { get, enumerable: true }];
-    }),
-  );
+  static #copied(name: string, make: (state: ExecutionState) => unknown): PropertyDescriptor {
+    function get(this: ExecutionView): unknown {
+      const copies = (this.#copies ??= new Map());
+      if (!copies.has(name)) copies.set(name, deepFreeze(make(this.#state)));
+      return copies.get(name);
+    }
+    return { get, enumerable: true };
+  }
+}
+
+const empty: AuthorizeExecution["context"] = Object.freeze({});
+
+function isEmpty(object: object): boolean {
+  for (const _ in object) return false;
+  return true;
 }

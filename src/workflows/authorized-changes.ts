@@ -75,18 +75,20 @@ export class AuthorizedChanges {
     this.#reading = undefined;
   }
 
-  async #pass(changes: AsyncGenerator<ChangedState>, { signal }: AbortController): Promise<void> {
-    for await (const { change, state } of changes) {
-      const entry = { change, question: new ReadQuestion(state) };
-      let isKept = false;
-      for (const audience of this.#audiences)
-        if (audience.changes.wants(change)) isKept = audience.take(entry) || isKept;
-      if (isKept) this.#keep(entry);
-    }
+  async #pass(changes: AsyncGenerator<readonly ChangedState[]>, { signal }: AbortController): Promise<void> {
+    for await (const several of changes) for (const changed of several) this.#ask(changed);
     if (signal.aborted) return;
     // Changes were missed.
     this.#stop();
     for (const audience of this.#audiences) audience.changes.end();
+  }
+
+  #ask({ change, state }: ChangedState): void {
+    const entry = { change, question: new ReadQuestion(state) };
+    let isKept = false;
+    for (const audience of this.#audiences)
+      if (audience.changes.wants(change)) isKept = audience.take(entry) || isKept;
+    if (isKept) this.#keep(entry);
   }
 
   #keep(entry: Entry): void {

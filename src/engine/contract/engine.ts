@@ -55,8 +55,8 @@ export interface Engine {
    * Ends when the reader is too slow.
    */
   changes(filter: Pick<ListFilter, "workflowId" | "userId">, signal: AbortSignal): AsyncGenerator<ExecutionChange>;
-  /** All of these changes, each with the state that it led to. For one reader that keeps up. */
-  changedStates(signal: AbortSignal): AsyncGenerator<ChangedState>;
+  /** All of these changes, each with the state that it led to, several at once. For one reader that keeps up. */
+  changedStates(signal: AbortSignal): AsyncGenerator<readonly ChangedState[]>;
   /** These four resolve to the new state, or to false when another transition was first or the status does not allow it. */
   suspend(id: string, reason: string): Promise<ExecutionState | false>;
   resume(id: string, epoch: number, how: Resume, program: Program): Promise<ExecutionState | false>;

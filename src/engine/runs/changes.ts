@@ -2,11 +2,11 @@ import type { ChangedState, ExecutionChange, ListFilter } from "../contract/engi
 import type { ExecutionState } from "../execution.ts";
 import { kindOf } from "../suspension.ts";
 
-/** The most changes that wait for a reader. */
-const mostWaiting = 1_000;
+/** Max changes that wait for a reader. */
+const maxWaiting = 1_000;
 
-/** The most executions whose last epoch is remembered, to drop a change that is published again. */
-const mostRemembered = 1_000;
+/** Max executions whose last epoch is remembered, to drop a change that is published again. */
+const maxRemembered = 1_000;
 
 interface ChangeReader {
   push(change: ExecutionChange, state: ExecutionState): void;
@@ -64,26 +64,37 @@ export class Changes {
 
   /** Listens from the call on. Ends when the reader is too slow, or with the signal. */
   open(filter: ChangeFilter, signal: AbortSignal): AsyncGenerator<ExecutionChange> {
-    return this.#open(filter, (change) => change, signal);
+    return this.#open(
+      filter,
+      (change) => change,
+      (waiting) => waiting.shift(),
+      signal,
+    );
   }
 
-  /** The same with states, for a reader that keeps up: up to 1,000 states wait for it. */
-  openStates(signal: AbortSignal): AsyncGenerator<ChangedState> {
-    return this.#open({}, (change, state) => ({ change, state }), signal);
+  /** The same with states, all waiting ones at once. For a reader that keeps up: up to 1,000 states wait for it. */
+  openStates(signal: AbortSignal): AsyncGenerator<readonly ChangedState[]> {
+    return this.#open(
+      {},
+      (change, state) => ({ change, state }),
+      (waiting) => (waiting.length > 0 ? waiting.splice(0) : undefined),
+      signal,
+    );
   }
 
-  #open<T>(
+  #open<Item, Next>(
     { workflowId, userId }: ChangeFilter,
-    toItem: (change: ExecutionChange, state: ExecutionState) => T,
+    toItem: (change: ExecutionChange, state: ExecutionState) => Item,
+    take: (waiting: Item[]) => Next | undefined,
     signal: AbortSignal,
-  ): AsyncGenerator<T> {
-    const waiting: T[] = [];
+  ): AsyncGenerator<Next> {
+    const waiting: Item[] = [];
     let isOver = signal.aborted;
     let failure: unknown;
     let wake: (() => void) | undefined;
     const push = (change: ExecutionChange, state: ExecutionState): void => {
       waiting.push(toItem(change, state));
-      if (waiting.length > mostWaiting) end();
+      if (waiting.length > maxWaiting) end();
       wake?.();
     };
     const end = (error?: unknown): void => {
@@ -108,13 +119,13 @@ export class Changes {
     }
     return read();
 
-    async function* read(): AsyncGenerator<T> {
+    async function* read(): AsyncGenerator<Next> {
       try {
         for (;;) {
           if (failure !== undefined) throw failure;
           if (isOver) return; // a reader that has missed one change cannot use the others
-          const item = waiting.shift();
-          if (item) yield item;
+          const next = take(waiting);
+          if (next) yield next;
           else await new Promise<void>((resolve) => (wake = resolve));
         }
       } finally {
@@ -134,7 +145,7 @@ function remember(epochs: Map<string, number>, id: string, epoch: number): boole
   epochs.delete(id);
   epochs.set(id, epoch);
   const [oldest] = epochs.keys();
-  if (epochs.size > mostRemembered) epochs.delete(oldest!);
+  if (epochs.size > maxRemembered) epochs.delete(oldest!);
   return true;
 }
 
