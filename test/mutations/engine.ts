@@ -404,7 +404,7 @@ export const engine: readonly Mutation[] = [
   {
     breaks: "An attempt that waited for a slot while its execution was suspended never starts",
     file: `${runs}/run.ts`,
-    find: "if (result === notStarted) this.#agenda.addStart(plan);",
+    find: "if (result === notStarted) this.#starts.push(plan);",
     replace: "",
     suite: "test/engine/port.test.ts",
   },

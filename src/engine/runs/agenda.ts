@@ -12,7 +12,7 @@ export interface NextTimes {
 }
 
 /**
- * The times of one run: the attempts to start, some of them after a retry delay, and the branches that wait for a time.
+ * The times of one run: the ends of retry delays, and those for which branches wait.
  *
  * A duration is measured by the monotonic clock. After a replay, the time until then is measured by a clock that the backend
  * chooses. A date follows the wall clock.
@@ -22,39 +22,25 @@ export interface NextTimes {
  */
 export class Agenda {
   readonly #clock: Pick<Clock, "now" | "monotonic">;
-  /** The attempts to start, in the order in which they were added. */
-  #starts: AttemptPlan[] = [];
-  /** Those that have a delay, and the time by the monotonic clock when it ends. */
-  #delays: Map<AttemptPlan, number> | undefined;
+  /** The attempts with a retry delay, and its end by the monotonic clock. */
+  readonly #delays = new Map<AttemptPlan, number>();
   /** The waits, and the end of a duration by the monotonic clock; undefined for a date. */
-  #waits: Map<ParkedBranch<Value>, number | undefined> | undefined;
+  readonly #waits = new Map<ParkedBranch<Value>, number | undefined>();
 
   constructor(clock: Pick<Clock, "now" | "monotonic">) {
     this.#clock = clock;
   }
 
-  /** Adds the attempts of a change; `now` is the time by which their delays are measured. */
-  addStarts(starts: readonly AttemptPlan[], now: number): void {
-    for (const plan of starts) {
-      this.#starts.push(plan);
-      if (plan.delay !== 0) (this.#delays ??= new Map()).set(plan, this.#toEnd(plan.dueAt, now));
-    }
-  }
-
-  /** Adds an attempt that may start at once. */
-  addStart(plan: AttemptPlan): void {
-    this.#starts.push(plan);
+  /** Adds the retry delay of an attempt; `now` is the time by which it is measured. */
+  addDelay(plan: AttemptPlan, now: number): void {
+    this.#delays.set(plan, this.#toEnd(plan.dueAt, now));
   }
 
   /** Adds the waits of a decision; `now` is the time by which durations are measured, undefined if they follow the wall clock. */
   addWaits(parks: readonly ParkedBranch<Value>[], now: number | undefined): void {
     for (const branch of parks) {
       const { due } = branch;
-      if (due)
-        (this.#waits ??= new Map()).set(
-          branch,
-          due.isElapsed && now !== undefined ? this.#toEnd(due.at, now) : undefined,
-        );
+      if (due) this.#waits.set(branch, due.isElapsed && now !== undefined ? this.#toEnd(due.at, now) : undefined);
     }
   }
 
@@ -62,58 +48,42 @@ export class Agenda {
     return this.#clock.monotonic() + dueAt - now;
   }
 
-  get isEmpty(): boolean {
-    return this.#starts.length === 0 && !this.#waits?.size;
-  }
   get hasWaits(): boolean {
-    return (this.#waits?.size ?? 0) > 0;
+    return this.#waits.size > 0;
   }
   get hasTimes(): boolean {
-    return this.hasWaits || (this.#delays?.size ?? 0) > 0;
+    return this.hasWaits || this.#delays.size > 0;
   }
 
-  /** Takes out the attempts that may start. */
-  takeStarts(now: number): AttemptPlan[] {
-    const all = this.#starts;
-    if (!this.#delays?.size) {
-      this.#starts = [];
-      return all;
-    }
-    const taken = all.filter((plan) => this.#mayStart(plan, now));
-    this.#starts = all.filter((plan) => !this.#mayStart(plan, now));
-    for (const plan of taken) this.#delays?.delete(plan);
-    return taken;
-  }
-
-  #mayStart(plan: AttemptPlan, now: number): boolean {
-    const end = this.#delays?.get(plan);
-    return end === undefined || end <= now;
+  /** Returns whether an attempt may start. A delay that is over is forgotten. */
+  mayStart(plan: AttemptPlan, now: number): boolean {
+    if ((this.#delays.get(plan) ?? now) > now) return false;
+    this.#delays.delete(plan);
+    return true;
   }
 
   /** Takes out the waits whose time has come, in the order of their times; with an event, those that count before it. */
   takeWaits(event?: ComingEvent): ParkedBranch<Value>[] {
     const due = this.dueWaits().filter((branch) => countsBefore(branch, event));
-    for (const branch of due) this.#waits?.delete(branch);
+    for (const branch of due) this.#waits.delete(branch);
     return due.toSorted((one, other) => one.due!.at - other.due!.at);
   }
 
   /** The waits whose time has come. */
   dueWaits(): ParkedBranch<Value>[] {
-    return !this.#waits?.size ? [] : [...this.#waits.keys()].filter((branch) => this.#msUntil(branch) <= 0);
+    return [...this.#waits.keys()].filter((branch) => this.#msUntil(branch) <= 0);
   }
 
-  /** Forgets what no branch waits for any more. Returns the next times, if there are any. Attempts that may start are not among them. */
+  /** Forgets what no branch waits for any more. Returns the next times, if there are any. */
   times(now: number, walk: Pick<Walk, "isWaitingFor">): NextTimes | undefined {
-    if (this.isEmpty) return undefined;
     let elapsed = Infinity;
     let date = Infinity;
-    if (this.#starts.length > 0) this.#starts = this.#starts.filter(({ key }) => walk.isWaitingFor(key));
-    for (const [plan, end] of this.#delays ?? []) {
-      if (!walk.isWaitingFor(plan.key)) this.#delays?.delete(plan);
+    for (const [plan, end] of this.#delays) {
+      if (!walk.isWaitingFor(plan.key)) this.#delays.delete(plan);
       else if (end > now) elapsed = Math.min(elapsed, end);
     }
-    for (const [branch, end] of this.#waits ?? []) {
-      if (!walk.isWaitingFor(branch.key)) this.#waits?.delete(branch);
+    for (const [branch, end] of this.#waits) {
+      if (!walk.isWaitingFor(branch.key)) this.#waits.delete(branch);
       else if (end === undefined) date = Math.min(date, branch.due!.at);
       else elapsed = Math.min(elapsed, end);
     }
@@ -122,7 +92,7 @@ export class Agenda {
   }
 
   #msUntil(branch: ParkedBranch<Value>): number {
-    const end = this.#waits?.get(branch);
+    const end = this.#waits.get(branch);
     return end === undefined ? branch.due!.at - this.#clock.now() : end - this.#clock.monotonic();
   }
 }

@@ -1,6 +1,6 @@
 import type { Walk } from "../attempts/walk.ts";
 import type { ComingEvent } from "../rules/wait-order.ts";
-import type { Agenda } from "./agenda.ts";
+import { Agenda } from "./agenda.ts";
 import type { FoundTakes } from "./find-takes.ts";
 import { eventOf, type JournalRow, type StoredWake } from "./journal-row.ts";
 import type { RunPort } from "./run-port.ts";
@@ -8,7 +8,6 @@ import type { RunPort } from "./run-port.ts";
 interface WaitParts<Request> {
   readonly walk: Pick<Walk, "isWaitingFor" | "parkedBranches">;
   readonly port: Pick<RunPort, "clock" | "findEvents">;
-  readonly agenda: Agenda;
   readonly run: WakingRun<Request>;
 }
 /** The run whose waits end. */
@@ -22,6 +21,7 @@ interface WakingRun<Request> {
 
 /** The waits of one run that end by themselves: by an event, or because their time has come. They end in the order of their times. */
 export class RunWaits<Request> {
+  readonly agenda: Agenda;
   readonly #parts: WaitParts<Request>;
   /** There may be events that no search has found. */
   #hasNews = false;
@@ -31,14 +31,14 @@ export class RunWaits<Request> {
 
   constructor(parts: WaitParts<Request>) {
     this.#parts = parts;
+    this.agenda = new Agenda(parts.port.clock);
   }
 
   get isSearching(): boolean {
     return this.#isSearching;
   }
-  /** Almost always false: no branch waits for a time, and no event has come. */
   get mayEnd(): boolean {
-    return this.#hasNews || this.#parts.agenda.hasWaits;
+    return this.#hasNews || this.agenda.hasWaits;
   }
   news(): void {
     this.#hasNews = true;
@@ -55,8 +55,8 @@ export class RunWaits<Request> {
 
   /** Ends the waits whose time has come; if a branch waits for an event, after a search for events. Returns whether any has come. */
   end(request: Request | undefined): boolean {
-    const { agenda, walk, port } = this.#parts;
-    const isDue = agenda.dueWaits().some(({ key }) => walk.isWaitingFor(key));
+    const { walk, port } = this.#parts;
+    const isDue = this.agenda.dueWaits().some(({ key }) => walk.isWaitingFor(key));
     if (this.#isSearching || !(isDue || this.#hasNews)) return isDue;
     this.#hasNews = false;
     if (!walk.parkedBranches().some(({ event }) => event)) return this.#endDue(request);
@@ -84,9 +84,9 @@ export class RunWaits<Request> {
 
   /** Ends the waits whose time has come; with an event, those that count before it. */
   #endDue(request: Request | undefined, event?: ComingEvent): boolean {
-    const { agenda, walk, port, run } = this.#parts;
-    if (!agenda.hasWaits) return false;
-    const ended = agenda.takeWaits(event).filter(({ key }) => walk.isWaitingFor(key));
+    const { walk, port, run } = this.#parts;
+    if (!this.agenda.hasWaits) return false;
+    const ended = this.agenda.takeWaits(event).filter(({ key }) => walk.isWaitingFor(key));
     if (ended.length === 0) return false;
     const at = port.clock.now();
     const last = ended.length - 1;

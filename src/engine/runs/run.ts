@@ -1,20 +1,12 @@
 import type { Walk } from "../attempts/walk.ts";
-import { toRowMismatch, toStatusMismatch } from "../compare-steps.ts";
 import type { ForkSource } from "../fork.ts";
-import type { Execution, ExecutionState, ExecutionStatus, Transition } from "../execution.ts";
+import type { Execution, ExecutionState, Transition } from "../execution.ts";
 import type { Value } from "../walk/value.ts";
 import type { AttemptPlan, AttemptResult, JournalInput } from "../walk/decision.ts";
-import { Agenda, type NextTimes } from "./agenda.ts";
+import type { NextTimes } from "./agenda.ts";
 import { fromRow, toCommandEntry, toEntry, toWakeRow, type JournalRow, type StoredWake } from "./journal-row.ts";
-import {
-  notStarted,
-  toWhole,
-  type Change,
-  type Copy,
-  type Outcome,
-  type ReplayFacts,
-  type RunPort,
-} from "./run-port.ts";
+import { notStarted, toWhole, type Change, type Outcome, type ReplayFacts, type RunPort } from "./run-port.ts";
+import { replayJournal, type Progress } from "./replay.ts";
 import { RunWaits } from "./run-waits.ts";
 import { toBounded } from "../rules/value-bound.ts";
 
@@ -38,7 +30,7 @@ export class Run<Request = unknown> {
   readonly #walk: Walk;
   readonly #port: RunPort<Request>;
   #committed: ExecutionState;
-  #decided: { readonly status: ExecutionStatus; readonly epoch: number } = { status: "running", epoch: 0 };
+  #decided: Progress = { status: "running", epoch: 0 };
   /** The walk itself has suspended the execution: its branches wait. */
   #isParked = false;
   /** The number of the last event decided. */
@@ -50,9 +42,10 @@ export class Run<Request = unknown> {
   #isPreceded = false;
   /** The number of attempts that were started and have not ended. */
   #inFlight = 0;
-  readonly #agenda: Agenda;
-  readonly #waits: RunWaits<Request>;
-  #hasAlarm = false;
+  /** The attempts to start, in order. */
+  #starts: AttemptPlan[] = [];
+  /** Undefined until the first retry delay, wait or event: most executions have none. */
+  #waits: RunWaits<Request> | undefined;
   #isStopped = false;
   #isReleased = false;
 
@@ -61,13 +54,11 @@ export class Run<Request = unknown> {
     this.#committed = state;
     this.#walk = walk;
     this.#port = port;
-    this.#agenda = new Agenda(port.clock);
-    this.#waits = new RunWaits({ walk, port, agenda: this.#agenda, run: this });
     this.#bytes = Buffer.byteLength(state.execution.input);
   }
 
   /** Status and epoch as decided: ahead of the committed ones by what is being written. */
-  get decided(): Pick<ExecutionState, "status" | "epoch"> {
+  get decided(): Progress {
     return this.#decided;
   }
 
@@ -86,13 +77,16 @@ export class Run<Request = unknown> {
   /** The next time has come, or the wall clock has jumped. `request` is for the first change, if there is one. */
   time(request?: Request): void {
     if (this.#committed.status === "running") return this.#proceed(request);
-    if (!this.mayWake || !this.#waits.end(request)) this.#leaveIfIdle();
+    if (!this.mayWake || !this.#waits?.end(request)) this.#leaveIfIdle();
   }
 
   /** There may be events for branches of the execution. */
   news(request?: Request): void {
-    this.#waits.news();
+    this.#openWaits().news();
     this.time(request);
+  }
+  #openWaits(): RunWaits<Request> {
+    return (this.#waits ??= new RunWaits({ walk: this.#walk, port: this.#port, run: this }));
   }
 
   /** Waits end at the same moment. */
@@ -115,14 +109,14 @@ export class Run<Request = unknown> {
 
   /** Whether an event has ended a wait of this execution. */
   hasTaken(event: string): boolean {
-    return this.#waits.hasTaken(event);
+    return this.#waits?.hasTaken(event) ?? false;
   }
 
   /** An attempt has ended, or was not started. */
   end(plan: AttemptPlan, result: AttemptResult | typeof notStarted): void {
     if (this.#isReleased) return;
     this.#inFlight--;
-    if (result === notStarted) this.#agenda.addStart(plan);
+    if (result === notStarted) this.#starts.push(plan);
     // The result of an attempt that has lost a race is dropped.
     if (result === notStarted || !this.#walk.isWaitingFor(plan.key)) return this.#proceed();
     const kept = toBounded(result, { bytes: this.#bytes, executionBytes: this.#port.executionBytes });
@@ -142,7 +136,7 @@ export class Run<Request = unknown> {
       this.#committed = state ?? this.#committed;
       if (isPreceded) this.#takeBack(change);
       // Start the attempts that the change calls for.
-      this.#agenda.addStarts(change.starts, change.at);
+      this.#addStarts(change.starts, change.at);
       this.#proceed();
     };
     this.#port.append(change, onOutcome, request);
@@ -155,11 +149,11 @@ export class Run<Request = unknown> {
   /** `now` is the time by which durations are measured that begin; undefined if they follow the wall clock. */
   #decide(input: JournalInput | undefined, row: JournalRow | undefined, now: number | undefined): Change {
     const { events, starts, parks, transition } = this.#walk.next(input);
-    this.#agenda.addWaits(parks, now);
+    if (parks.length > 0) this.#openWaits().agenda.addWaits(parks, now);
     const transitions: Transition<Value>[] = [];
     if (input && "command" in input) transitions.push(input.command);
     if (input && "wake" in input) {
-      this.#waits.ended(row!);
+      this.#openWaits().ended(row!);
       if (this.#decided.status === "suspended") transitions.push({ at: input.wake.at, to: "running", isWake: true });
     }
     if (transition) transitions.push(transition);
@@ -173,7 +167,7 @@ export class Run<Request = unknown> {
     if (transitions.length > 0) this.#isParked = transition?.to === "suspended";
     const at = row?.at ?? this.execution.startAt;
     const times =
-      transition?.to === "suspended" ? this.#agenda.times(this.#port.clock.monotonic(), this.#walk) : undefined;
+      transition?.to === "suspended" ? this.#waits?.agenda.times(this.#port.clock.monotonic(), this.#walk) : undefined;
     const hasOwn = transition !== undefined;
     return { row, at, events, transitions, hasOwn, epoch, seq: this.#seq, starts, parks, times };
   }
@@ -190,49 +184,39 @@ export class Run<Request = unknown> {
   /** Decides the start of a fork: the walk takes in the copied results, in one change. */
   #decideFork({ rows, copied }: ForkSource): Change {
     const changes = [this.#decideNow()];
-    const copies: Copy[] = [];
-    for (const { row: original, key, copied: events } of rows) {
+    const copies = rows.map(({ row: original, key, copied: events }) => {
       const row = { ...original, id: this.#port.newRow(), key };
       changes.push(this.#decideNow(fromRow(row), row));
-      copies.push({ row, original: original.id, copied: events });
-    }
+      return { row, original: original.id, copied: events };
+    });
     const { row, at, epoch } = changes[0]!;
     return { ...changes.at(-1)!, ...toWhole(changes), row, at, epoch, copies, copied };
   }
 
   /**
-   * Walks over the rows of a journal. Attempts that were in flight at its end are started again. Returns the
-   * first mismatch: a row that this code does not lead to, for example because a sub-workflow has lost its input
-   * schema, or another status at the end.
+   * Walks over the rows of a journal. Attempts that were in flight at its end are started again. Returns the first mismatch
+   * with the code.
    */
   async replay(
     pages: AsyncIterable<readonly JournalRow[]>,
     { nowOf = () => undefined, wasPreceded = () => false }: ReplayFacts = {},
   ): Promise<string | undefined> {
-    let last = "the start";
+    const started = new Map<string, { plan: AttemptPlan; row: number | undefined }>();
     const take = (input?: JournalInput, row?: JournalRow): void => {
-      const now = row && nowOf(row.id);
       if (input && "command" in input) this.#isPreceded = false;
-      const change = this.#decide(input, row, now);
-      const { starts, hasOwn } = change;
-      if (hasOwn && wasPreceded(row?.id ?? 0)) this.#takeBack(change);
-      else if (hasOwn) this.#walk.confirmTransition();
-      if (starts.length > 0) this.#agenda.addStarts(starts, now ?? this.#port.clock.now());
+      if (input && "key" in input) started.delete(input.key);
+      const change = this.#decide(input, row, row && nowOf(row.id));
+      for (const plan of change.starts) started.set(plan.key, { plan, row: row?.id });
+      if (change.hasOwn && wasPreceded(row?.id ?? 0)) this.#takeBack(change);
+      else if (change.hasOwn) this.#walk.confirmTransition();
     };
-    take();
-    for await (const rows of pages) {
-      for (const row of rows) {
-        const input = fromRow(row);
-        if (this.#isPreceded && !("command" in input)) return toStatusMismatch(last);
-        const key = "key" in input ? input.key : "wake" in input ? input.wake.key : undefined;
-        if (key !== undefined && !this.#walk.isWaitingFor(key)) return toRowMismatch(row.key);
-        take(input, row);
-        last = row.key;
-      }
-    }
-    const { status, epoch } = this.#committed;
-    if (this.#decided.status === status && this.#decided.epoch === epoch) return undefined;
-    return toStatusMismatch(last);
+    const fits = (input: JournalInput): boolean => !this.#isPreceded || "command" in input;
+    const decided = (): Progress => this.#decided;
+    const mismatch = await replayJournal(pages, { walk: this.#walk, take, fits, decided, stored: this.#committed });
+    const { clock } = this.#port;
+    for (const { plan, row } of started.values())
+      this.#addStarts([plan], (row === undefined ? undefined : nowOf(row)) ?? clock.now());
+    return mismatch;
   }
 
   /** Ends the waits and starts the attempts whose time has come, and sets the next time; or leaves. */
@@ -242,29 +226,40 @@ export class Run<Request = unknown> {
       this.#setAlarm(undefined);
       return this.#leaveIfIdle();
     }
+    const waits = this.#waits;
     // Waits that end continue when that is committed.
-    if (this.#waits.mayEnd && this.#waits.end(request)) return;
-    const now = this.#port.clock.monotonic();
-    for (const plan of this.#agenda.takeStarts(now)) {
+    if (waits?.mayEnd && waits.end(request)) return;
+    const now = waits ? this.#port.clock.monotonic() : 0;
+    for (const plan of this.#starts.splice(0)) {
       if (!this.#walk.isWaitingFor(plan.key)) continue;
+      if (waits && !waits.agenda.mayStart(plan, now)) {
+        this.#starts.push(plan);
+        continue;
+      }
       this.#inFlight++;
       this.#port.start(plan);
       if (this.#isStopped) return; // a start can fail the run
     }
-    this.#setAlarm(this.#agenda.times(now, this.#walk));
+    this.#setAlarm(waits?.agenda.times(now, this.#walk));
+  }
+
+  /** Adds the attempts of a change; `now` is the time by which their delays are measured. */
+  #addStarts(starts: readonly AttemptPlan[], now: number): void {
+    for (const plan of starts) {
+      this.#starts.push(plan);
+      if (plan.delay !== 0) this.#openWaits().agenda.addDelay(plan, now);
+    }
   }
 
   /** Leaves if the journal has everything: the execution has ended, or is suspended with nothing in flight. */
   #leaveIfIdle(): void {
     const { status } = this.#committed;
-    if (this.#isReleased || status === "running" || this.isAhead || this.#waits.isSearching) return;
+    if (this.#isReleased || status === "running" || this.isAhead || this.#waits?.isSearching) return;
     if (status !== "suspended" || this.#inFlight === 0) this.#port.leave();
   }
 
   #setAlarm(times: NextTimes | undefined): void {
-    if (!times && !this.#hasAlarm) return;
-    this.#hasAlarm = times !== undefined;
-    this.#port.alarm(times, this.#inFlight === 0 && this.#writing === 0);
+    if (this.#waits) this.#port.alarm(times, this.#inFlight === 0 && this.#writing === 0);
   }
 
   /** Starts no further attempts. */
@@ -289,7 +284,7 @@ export class Run<Request = unknown> {
   }
   /** Whether an attempt or a branch waits for a time. */
   get hasTimes(): boolean {
-    return this.#agenda.hasTimes;
+    return this.#waits?.agenda.hasTimes ?? false;
   }
   get bytes(): number {
     return this.#bytes;
