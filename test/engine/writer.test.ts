@@ -14,13 +14,15 @@ function setUp() {
   let writing: string[] = [];
   const disk = { fails: false, busyAt: "" };
   const writer = new Writer({
-    transaction(work) {
-      writing = [];
-      const result = work();
-      if (disk.fails || writing.includes(disk.busyAt)) throw full;
-      stored.push(...writing);
-      sizes.push(writing.length);
-      return result;
+    store: {
+      transaction(work) {
+        writing = [];
+        const result = work();
+        if (disk.fails || writing.includes(disk.busyAt)) throw full;
+        stored.push(...writing);
+        sizes.push(writing.length);
+        return result;
+      },
     },
     onStall: () => said.push("fault"),
     onRecovery: () => said.push("mended"),

@@ -12,6 +12,8 @@ import type { FoundTakes } from "../../engine/runs/find-takes.ts";
 import type { Admissible } from "../../engine/runs/groups.ts";
 import { textOf, type JournalRow } from "../../engine/runs/journal-row.ts";
 import { Run } from "../../engine/runs/run.ts";
+import { Seat } from "../../engine/runs/seat.ts";
+import type { Slots } from "../../engine/runs/slots.ts";
 import { notStarted, type Change, type Outcome, type RunPort } from "../../engine/runs/run-port.ts";
 import type { AttemptPlan, AttemptResult } from "../../engine/walk/decision.ts";
 import { inputRow } from "../../engine/walk/value.ts";
@@ -38,11 +40,12 @@ export interface DriveHost {
   readonly clock: Clock;
   readonly executionBytes: number;
   readonly rests: DriveRests;
+  readonly slots: Slots;
   publish(drive: Drive, change: Change, commit: Commit): void;
   publishLive(event: LiveEvent): void;
   /** The execution has a further row or record. */
   changed(id: string): void;
-  /** A change was made, or an attempt has ended. */
+  /** An attempt has ended. */
   progressed(): void;
   /** A result waits until the store can be written again. */
   stalled(drive: Drive, cause: unknown): void;
@@ -50,10 +53,8 @@ export interface DriveHost {
   failed(drive: Drive, error: unknown): void;
   /** The file has everything about the execution, or another writer was first. */
   forget(drive: Drive): void;
-  /** All its code waits for other executions: it needs no slot until then. */
-  lend(drive: Drive): void;
-  /** Resolves when a drive that has lent its slot has one again. */
-  regain(drive: Drive): Promise<void>;
+  /** Stores whether all its code waits for other executions. */
+  markLent(drive: Drive, isLent: boolean): Promise<void>;
   /** Finds the events that branches may take. Never rejects. */
   findEvents(drive: Drive): Promise<FoundTakes>;
   /** A wait began or the status changed. Branches may take other events now. */
@@ -66,10 +67,6 @@ export interface DriveRests {
   begin(drive: Drive, ms: number, times: NextTimes): void;
   /** Ends a rest: the drive needs a slot again. */
   end(drive: Drive): void;
-  /** Removes the rest of an execution from the file, in the transaction of a change that ends it. */
-  remove(number: number): void;
-  /** The file does not know the execution as resting. */
-  forget(number: number): void;
 }
 
 /**
@@ -87,6 +84,9 @@ export class Drive implements RunPort<Request>, Admissible {
   readonly number: number;
   readonly clock: Clock;
   readonly executionBytes: number;
+  readonly seat: Seat;
+  /** True if the file may know the execution as resting. */
+  isRestStored = false;
   /** Resolves when the run has got the events of its last search. */
   search: Promise<void> = Promise.resolve();
   readonly #host: DriveHost;
@@ -97,7 +97,6 @@ export class Drive implements RunPort<Request>, Admissible {
   #writing = 0;
   /** The attempts that wait for a slot. */
   #held: AttemptPlan[] = [];
-  #seat: "none" | "slot" | "resting" | "waking" = "none";
   #timer: ClockTimer | undefined;
 
   constructor(state: StoredState, { createWalk }: Program, host: DriveHost) {
@@ -107,11 +106,12 @@ export class Drive implements RunPort<Request>, Admissible {
     this.executionBytes = host.executionBytes;
     this.#committed = state;
     this.#host = host;
+    this.seat = new Seat(this, { slots: host.slots, markLent: (isLent) => host.markLent(this, isLent) });
     this.walk = createWalk(state.execution, {
       readRow: (row) => this.#readForAttempt(row),
       publishLive: (event) => host.publishLive(event),
       clock: host.clock,
-      slot: { lend: () => host.lend(this), regain: () => host.regain(this) },
+      slot: this.seat,
       openRecords: (key) => this.#openRecords(key),
     });
     this.run = new Run(state, this.walk, this);
@@ -130,7 +130,7 @@ export class Drive implements RunPort<Request>, Admissible {
   }
   /** True while the execution runs, and only waits for a time. */
   get isResting(): boolean {
-    return this.#seat === "resting" && !this.run.isAhead;
+    return this.seat.state === "resting" && !this.run.isAhead;
   }
   /** True while another change is being written, and when the execution does not run. */
   get isChanging(): boolean {
@@ -160,13 +160,13 @@ export class Drive implements RunPort<Request>, Admissible {
     host.writer.write<Commit | undefined>({
       work: () => {
         if (this.isReleased) return undefined;
-        host.rests.remove(this.number);
+        if (this.isRestStored) host.store.waits.remove(this.number);
         return host.store.save(this.#committed, change, (id) => this.#readRow(id));
       },
       done: (commit) => {
         this.#writing--;
         if (!commit) return (request.lost ?? lost)();
-        host.rests.forget(this.number);
+        this.isRestStored = false;
         const state = commit.states.at(-1);
         this.#committed = state ?? this.#committed;
         request.done?.(commit); // answers the caller, and registers a new drive
@@ -175,7 +175,6 @@ export class Drive implements RunPort<Request>, Admissible {
         if (row) this.#unwritten.delete(row.id); // only now: an attempt that has just started need not read the file
         if (this.#held.length > 0 && this.#committed.status !== "running") this.#startHeld();
         if (change.parks.length > 0 || change.transitions.length > 0) host.onWait(this);
-        host.progressed();
       },
       fail: request.fail ?? ((error) => host.failed(this, error)),
       stalled:
@@ -188,10 +187,11 @@ export class Drive implements RunPort<Request>, Admissible {
   }
 
   start(plan: AttemptPlan): void {
-    if (this.#seat === "slot") return this.#start(plan);
+    const { state } = this.seat;
+    if (state === "running") return this.#start(plan);
     this.#held.push(plan);
-    if (this.#seat !== "resting") return;
-    this.#seat = "waking";
+    if (state !== "resting") return;
+    this.seat.wake();
     this.#host.rests.end(this);
   }
 
@@ -206,7 +206,7 @@ export class Drive implements RunPort<Request>, Admissible {
 
   /** Takes the slot. */
   admit(): void {
-    this.#seat = "slot";
+    this.seat.admit();
     this.#startHeld();
     if (this.#committed.status === "running") this.run.time();
   }
@@ -224,9 +224,9 @@ export class Drive implements RunPort<Request>, Admissible {
     const { elapsed = Infinity, date = Infinity } = times;
     const ms = Math.max(0, Math.min(elapsed - clock.monotonic(), date - clock.now()));
     this.#timer = clock.setTimeout(() => this.run.time(), Math.min(ms, longestTimerMs));
-    if (!isIdle || (this.#seat !== "slot" && this.#seat !== "resting")) return;
-    this.#seat = "resting";
-    this.#host.rests.begin(this, ms, times);
+    if (!isIdle) return;
+    this.seat.rest();
+    if (this.seat.state === "resting") this.#host.rests.begin(this, ms, times);
   }
 
   findEvents(onFound: (found: FoundTakes) => void): void {

@@ -44,6 +44,7 @@ export class Publisher {
       const first = seq - events.length + 1;
       for (const [index, event] of events.entries()) this.readers.publish(id, toEvent(id, first + index, at, event));
     }
+    if (states.length === 0) return;
     if (states.some(({ execution }) => isTurn(execution))) return this.onTurnEnd(id);
     countStates(this.#parts.metrics, states);
     for (const state of states) {

@@ -19,7 +19,6 @@ import type { Store } from "./store/store.ts";
 import type { Commit, StoredState } from "./store/stored-state.ts";
 import { openWriter } from "./store/open-writer.ts";
 import type { Writer } from "./store/writer.ts";
-import { Absences } from "./waits/absences.ts";
 import { Rests } from "./waits/rests.ts";
 
 export interface RunsOptions {
@@ -52,7 +51,6 @@ export class Runs implements DriveHost {
   readonly publisher: Publisher;
   readonly slots: Slots;
   readonly rests: Rests;
-  readonly #absences: Absences;
   readonly store: Store;
   readonly #logger: Logger;
   readonly metrics: Metrics | undefined;
@@ -92,12 +90,6 @@ export class Runs implements DriveHost {
       forget: (drive) => this.forget(drive),
       fail: (drive, error) => this.failed(drive, error),
       onTimer: () => this.publisher.onTimer(),
-    });
-    this.#absences = new Absences({
-      slots: this.slots,
-      writer: this.writer,
-      store,
-      fail: (drive, error) => this.failed(drive, error),
     });
   }
 
@@ -156,12 +148,7 @@ export class Runs implements DriveHost {
     else if (slot) this.slots.replace(slot, drive);
     else this.slots.enter(drive, drive.run.bytes * unknownDensity, groupOf(drive));
     // From now on steps of this code begin: later code is compared with it.
-    if (!hasSameSteps(found.execution.steps, steps))
-      this.writer.write({
-        work: () => this.store.redefine(number, steps),
-        done: () => {},
-        fail: (error) => this.failed(drive, error),
-      });
+    if (!hasSameSteps(found.execution.steps, steps)) void this.#write(drive, () => this.store.redefine(number, steps));
     return drive;
   }
 
@@ -219,13 +206,17 @@ export class Runs implements DriveHost {
     );
   }
 
-  lend(drive: Drive): void {
-    this.#absences.begin(drive);
-    this.changed(drive.execution.id);
+  async markLent(drive: Drive, isLent: boolean): Promise<void> {
+    const { number, execution } = drive;
+    const { processes } = this.store;
+    if (!isLent) return this.#write(drive, () => processes.endAbsence(number));
+    void this.writer.runOrPass(() => processes.startAbsence(number)).catch(() => {}); // a crash counts
+    this.changed(execution.id);
     this.progressed();
   }
-  regain(drive: Drive): Promise<void> {
-    return this.#absences.end(drive);
+  /** Never resolves if the work can never be written: the drive has failed. */
+  #write(drive: Drive, work: () => void): Promise<void> {
+    return new Promise((done) => this.writer.write({ work, done, fail: (error) => this.failed(drive, error) }));
   }
 
   forget(drive: Drive): void {
@@ -234,9 +225,7 @@ export class Runs implements DriveHost {
     if (box?.drive !== drive) return;
     box.drive = undefined;
     this.#drives.delete(execution.id);
-    this.rests.forget(number);
     if (run.isAhead) this.onGone(number);
-    this.#absences.forget(drive);
     drive.release("The execution is no longer driven by this process");
     this.slots.leave(drive);
     this.changed(execution.id);
@@ -292,7 +281,7 @@ export class Runs implements DriveHost {
 
   progressed(): void {
     // Those that wait for other executions would do so until the end.
-    if (this.#closing && !this.all().some((drive) => drive.walk.inFlight > 0 && !this.#absences.has(drive)))
+    if (this.#closing && !this.all().some(({ walk, seat }) => walk.inFlight > 0 && seat.state !== "lent"))
       this.#whenIdle();
   }
 }

@@ -12,7 +12,7 @@ import type { AttemptRecords, OpenRecords } from "../../engine/contract/records.
 import type { Slots } from "../../engine/runs/slots.ts";
 import type { Arrivals } from "./arrivals.ts";
 import { handlerReadMs } from "./calls.ts";
-import type { DriveHost, Seat } from "./drive/drive-host.ts";
+import type { Admission, DriveHost } from "./drive/drive-host.ts";
 import type { LocalDrive, LocalDrives } from "./drive/drives.ts";
 import type { Interruptions } from "./drive/interruptions.ts";
 import type { LocalPlaces } from "./groups/local-places.ts";
@@ -50,11 +50,13 @@ interface ReplicaParts {
 /** This replica as its drives see it. */
 export class Replica implements DriveHost, RescueHost {
   readonly executionBytes: number;
+  readonly slots: Slots;
   readonly #parts: ReplicaParts;
 
   constructor(parts: ReplicaParts) {
     this.#parts = parts;
     this.executionBytes = parts.executionBytes;
+    this.slots = parts.slots;
   }
 
   get isClosing(): boolean {
@@ -65,7 +67,7 @@ export class Replica implements DriveHost, RescueHost {
     return this.#parts.programs.find(execution);
   }
 
-  enter(drive: LocalDrive & Admissible): Seat {
+  enter(drive: LocalDrive & Admissible): Admission {
     const { programs, arrivals, drives, slots, places } = this.#parts;
     const { execution } = drive;
     const { id, input } = execution;
@@ -80,19 +82,10 @@ export class Replica implements DriveHost, RescueHost {
       stopWaiting?.();
       slots.leave(drive);
     };
-    // One after the other: a drive that continues at once must not be reported as absent afterwards.
-    let reported = Promise.resolve();
-    const setAbsent = (isAbsent: boolean): Promise<void> =>
-      (reported = reported.then(() => this.#parts.interruptions.setAbsent(drive, isAbsent)));
-    const lend = (): void => {
-      slots.lend(drive);
-      void setAbsent(true);
-    };
-    const regain = async (): Promise<void> => {
-      await setAbsent(false);
-      await slots.regain(drive);
-    };
-    return { enter, leave, rest: () => slots.rest(drive), lend, regain };
+    return { reenter: enter, leave };
+  }
+  markLent(drive: LocalDrive, isLent: boolean): Promise<void> {
+    return this.#parts.interruptions.setAbsent(drive, isLent);
   }
 
   readerOf(execution: Execution): ReturnType<LocalMailboxes["readerOf"]> {

@@ -12,7 +12,7 @@ interface OpenWriterOptions {
 /** The writer of a store. It logs when the store cannot be written, and when it can be again. */
 export function openWriter(store: Store, { logger, durations }: OpenWriterOptions): Writer {
   return new Writer({
-    transaction: (work) => store.transaction(work),
+    store,
     durations,
     onStall: (error) => logger.error(error instanceof FileGoneError ? fileGone : stalled, { error }),
     onRecovery: () => logger.info("The store can be written again"),

@@ -16,8 +16,8 @@ export interface Job<T = unknown> {
 }
 
 export interface WriterOptions {
-  /** Runs the work in one transaction. */
-  readonly transaction: <T>(work: () => T) => T;
+  /** Runs work in one transaction. */
+  readonly store: { transaction<T>(work: () => T): T };
   /** The store could not be written for `patienceMs`. Called once until `onRecovery`. */
   readonly onStall: (cause: unknown) => void;
   readonly onRecovery: () => void;
@@ -129,7 +129,7 @@ export class Writer {
     const began = performance.now();
     let values: unknown[];
     try {
-      values = this.#options.transaction(() => jobs.map(({ work }) => work()));
+      values = this.#options.store.transaction(() => jobs.map(({ work }) => work()));
     } catch (error) {
       return error;
     }

@@ -28,8 +28,6 @@ export interface RestsParts {
  */
 export class Rests implements DriveRests {
   readonly #parts: RestsParts;
-  /** The executions that have a run, and that the file may know as resting. */
-  readonly #stored = new Set<number>();
   /** The places in their groups of executions that rest without a run. */
   readonly #places = new Map<number, Admissible>();
 
@@ -39,17 +37,15 @@ export class Rests implements DriveRests {
 
   begin(drive: Drive, ms: number, times: NextTimes): void {
     const { slots, writer, waits, forget, onTimer } = this.#parts;
-    slots.rest(drive);
     if (ms < leastRestMs) return;
     const { number } = drive;
     const events = drive.walk.parkedBranches().flatMap(({ event }) => event ?? []);
-    this.#stored.add(number);
+    drive.isRestStored = true;
     writer.write({
       work: () => (drive.isResting ? waits.rest(number, times, events) : undefined),
       done: () => {
         if (!drive.isResting || drive.isReleased || ms <= mostRestMs) return;
         if (groupOf(drive)) this.#places.set(number, slots.keepPlace(drive));
-        this.#stored.delete(number);
         forget(drive);
         onTimer();
       },
@@ -65,12 +61,12 @@ export class Rests implements DriveRests {
     const enter = (): void => {
       if (!drive.isReleased) slots.enter(drive, drive.run.bytes * unknownDensity);
     };
-    if (!this.#stored.has(number)) return enter();
+    if (!drive.isRestStored) return enter();
     // Durable before its code runs: from now on a crash counts.
     writer.write({
       work: () => waits.remove(number),
       done: () => {
-        this.#stored.delete(number);
+        drive.isRestStored = false;
         enter();
       },
       fail: (error) => fail(drive, error),
@@ -83,15 +79,6 @@ export class Rests implements DriveRests {
     const place = this.#takePlace(drive.number);
     if (place) slots.givePlace(place, drive);
     slots.enter(drive, drive.run.bytes * unknownDensity, place ? undefined : groupOf(drive));
-  }
-
-  /** Removes the rest of an execution from the file, in the transaction of a change that ends it. */
-  remove(number: number): void {
-    if (this.#stored.has(number)) this.#parts.waits.remove(number);
-  }
-  /** The file does not know the execution as resting, or no run needs to know it. */
-  forget(number: number): void {
-    this.#stored.delete(number);
   }
 
   /** Keeps the place of an execution that rests since before this process. */

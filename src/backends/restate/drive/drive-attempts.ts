@@ -2,8 +2,9 @@ import type { ObjectContext, RestatePromise } from "@restatedev/restate-sdk";
 import type { Walk } from "../../../engine/attempts/walk.ts";
 import type { Admissible } from "../../../engine/runs/groups.ts";
 import { notStarted } from "../../../engine/runs/run-port.ts";
+import { Seat } from "../../../engine/runs/seat.ts";
 import type { AttemptPlan, AttemptResult } from "../../../engine/walk/decision.ts";
-import type { DriveHost, Seat } from "./drive-host.ts";
+import type { Admission, DriveHost } from "./drive-host.ts";
 import type { LocalDrive } from "./drives.ts";
 import type { Clearance } from "./interruptions.ts";
 
@@ -39,49 +40,45 @@ export class DriveAttempts {
   readonly #running = new Set<AttemptPlan>();
   /** Resolve when the drive has a slot, and when it is suspended before. */
   #admitted = Promise.withResolvers<true>();
-  #isAdmitted = false;
   #suspended = Promise.withResolvers<false>();
   #isSuspended = false;
-  #seat: Seat | undefined;
-  #isResting = false;
-  /** The code waits for other executions. */
-  #isLent = false;
+  readonly #seat: Seat;
+  #admission: Admission | undefined;
   /** Of a repeated drive: asked for when its code runs for the first time, and ended with the next row. */
   #clearance: Promise<Clearance> | undefined;
   #isReleased = false;
 
   constructor(parts: AttemptsParts) {
     this.#parts = parts;
+    const { host, drive } = parts;
+    this.#seat = new Seat(drive, { slots: host.slots, markLent: (isLent) => host.markLent(drive, isLent) });
   }
 
   /** Asks for a slot. */
   enter(): void {
-    this.#seat = this.#parts.host.enter(this.#parts.drive);
+    this.#admission = this.#parts.host.enter(this.#parts.drive);
   }
 
   plan(plan: AttemptPlan): void {
     this.#planned.add(plan);
   }
   admit(): void {
-    this.#isAdmitted = true;
+    this.#seat.admit();
     this.#admitted.resolve(true);
   }
   /** Gives the slot up until an attempt is launched, unless it is still needed. Called while the drive only waits for a time. */
   rest(): void {
-    if (!this.#isAdmitted || this.hasStarted || this.#running.size > 0 || this.#parts.walk.inFlight > 0) return;
-    this.#isAdmitted = false;
+    if (this.#seat.state !== "running" || this.hasStarted || this.#running.size > 0 || this.#parts.walk.inFlight > 0)
+      return;
     this.#admitted = Promise.withResolvers();
-    this.#isResting = true;
-    this.#seat?.rest();
+    this.#seat.rest();
   }
   lend(): void {
-    this.#isLent = true;
     void this.#clearance?.then(({ pass }) => pass());
-    this.#seat?.lend();
+    this.#seat.lend();
   }
-  async regain(): Promise<void> {
-    await this.#seat?.regain();
-    this.#isLent = false;
+  regain(): Promise<void> {
+    return this.#seat.regain();
   }
 
   /** While the execution is suspended, attempts that wait for a slot are not started. */
@@ -98,12 +95,12 @@ export class DriveAttempts {
   release(): void {
     this.#isReleased = true;
     this.onRow();
-    this.#seat?.leave();
+    this.#admission?.leave();
   }
 
   /** True while the code of an attempt runs here, and does not wait for other executions. */
   get isBusy(): boolean {
-    return this.#running.size > 0 && !this.#isLent;
+    return this.#running.size > 0 && this.#seat.state !== "lent";
   }
   /** Whether an interruption would cut an attempt short: its code runs, or waits for a slot. */
   get hasBegun(): boolean {
@@ -132,9 +129,9 @@ export class DriveAttempts {
 
   /** Starts the planned attempts. */
   launch(): void {
-    if (this.#planned.size > 0 && this.#isResting) {
-      this.#isResting = false;
-      this.#seat?.enter();
+    if (this.#planned.size > 0 && this.#seat.state === "resting") {
+      this.#seat.wake();
+      this.#admission?.reenter();
     }
     for (const plan of this.#planned) {
       const attempt = this.#parts.context.run(plan.key, () => this.#run(plan));

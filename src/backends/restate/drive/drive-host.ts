@@ -4,6 +4,7 @@ import type { Execution, ExecutionState } from "../../../engine/execution.ts";
 import type { FailedStep } from "../../../engine/execution-log.ts";
 import type { AttemptRecords } from "../../../engine/contract/records.ts";
 import type { Admissible } from "../../../engine/runs/groups.ts";
+import type { Slots } from "../../../engine/runs/slots.ts";
 import type { Calls, ServiceNames } from "../calls.ts";
 import type { LocalMailboxes } from "../mailbox/local-mailboxes.ts";
 import type { LocalDrive } from "./drives.ts";
@@ -22,8 +23,12 @@ export interface DriveHost extends Pick<LocalMailboxes, "readerOf"> {
   programOf(execution: Execution): Promise<Program | undefined>;
   /** Reads the first rows of an execution. */
   firstRows(id: string, count: number): Promise<StoredRow[]>;
+  /** The slots of the replica. */
+  readonly slots: Slots;
   /** Gives the drive a slot, now or later. */
-  enter(drive: LocalDrive & Admissible): Seat;
+  enter(drive: LocalDrive & Admissible): Admission;
+  /** Stores whether all code of a drive waits for other executions. */
+  markLent(drive: LocalDrive, isLent: boolean): Promise<void>;
   /** Lets a drive that was interrupted run again, in its turn. */
   clear(drive: LocalDrive): Promise<Clearance>;
   /** The attempt of a drive has ended before the drive: its connection was lost, or its calls are not those of the journal. */
@@ -43,16 +48,10 @@ export interface DriveHost extends Pick<LocalMailboxes, "readerOf"> {
   /** Ends a drive that cannot continue. Another one continues from the rows. */
   rescue(input: RescueInput, id: string): void;
 }
-/** The slot of a drive. */
-export interface Seat {
-  /** Gives the slot back until `enter`. Its place in its group stays. */
-  rest(): void;
+/** A drive among those of its replica. */
+export interface Admission {
   /** Asks for a slot again. */
-  enter(): void;
-  /** Lends the slot while the code of the drive waits for other executions. */
-  lend(): void;
-  /** Resolves when a drive that has lent its slot has one again. */
-  regain(): Promise<void>;
+  reenter(): void;
   leave(): void;
 }
 export interface DriveParts {
