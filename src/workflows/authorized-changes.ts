@@ -86,8 +86,7 @@ export class AuthorizedChanges {
   #ask({ change, state }: ChangedState): void {
     const entry = { change, question: new ReadQuestion(state) };
     let isKept = false;
-    for (const audience of this.#audiences)
-      if (audience.changes.wants(change)) isKept = audience.take(entry) || isKept;
+    for (const audience of this.#audiences) if (audience.changes.wants(change)) isKept = audience.take(entry) || isKept;
     if (isKept) this.#keep(entry);
   }
 

@@ -39,6 +39,10 @@ const chain = defineWorkflow({ id: "chain", input: v.array(v.string()) })
   })
   .andThen({ id: "three", execute: (context) => (note(context), context.data) });
 
+/** Ends with its second step, which runs no code. */
+const ending = defineWorkflow({ id: "ending" })
+  .andThen({ id: "long", execute: () => ({ text: "x".repeat(5_000) }) })
+  .andWorkflow({ id: "empty", workflow: defineWorkflow({ id: "none" }) });
 const inner = defineWorkflow({ id: "inner", result: v.array(v.string()) }).andThen(adding("deep"));
 /** Every step type before the step that a fork begins with. */
 const rich = defineWorkflow({ id: "rich", input: v.array(v.string()) })
@@ -98,7 +102,7 @@ const tapped = defineWorkflow({ id: "tapped", input: v.array(v.string()) })
 
 describeInProcess(
   "POST /workflows/:id/executions/:executionId/fork",
-  { workflows: [chain, rich, tapped] },
+  { workflows: [chain, rich, tapped, ending] },
   (server) => {
     let count = 0;
     const newName = (): string => `fork-${++count}`;
@@ -175,6 +179,12 @@ describeInProcess(
       const other = await fork("chain", id, { input: ["other"] });
       expect(other.body.data.result[0]).toBe("other");
       expect(runsOf(other.body.data.executionId)).toEqual(["one", "long", "two", "three"]);
+    });
+
+    it("completes a fork at once if the steps after the copied ones run no code, also with a long result", async () => {
+      const { executionId: id } = (await server.post("/workflows/ending/execute", { input: {} })).body.data;
+      const { status, body } = await fork("ending", id, { fromStep: "empty" });
+      expect([status, body.data.status, body.data.result]).toEqual([200, "completed", { text: "x".repeat(5_000) }]);
     });
 
     it("takes the id of a fork, and refuses one that exists", async () => {

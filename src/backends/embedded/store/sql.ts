@@ -132,7 +132,7 @@ export const statements = {
   copy: `insert into journal(n, number, key, kind, at, body, seq, copied)
     select ?, ?, ?, case kind when 'signal' then 'wake' else kind end, at, case kind when 'signal' then '{}' else body end, ?, ?
     from journal where n = ?`,
-  row: "select replace(kind, 'signal', 'command') as kind, body from journal where n = ? and number = ?",
+  row: "select replace(kind, 'signal', 'command') as kind, body from journal where n = ? and number = ifnull(?, number)",
   lastSeq: `select coalesce(
     (select seq from journal where number = ?1 order by n desc limit 1),
     (select seq from executions where number = ?1)) as seq`,

@@ -121,7 +121,9 @@ export class Store {
   save(state: StoredState, change: Change, readRow: ReadRow): Commit | undefined {
     const { number, execution } = state;
     const { row, epoch, seq } = change;
-    const transitions = change.transitions.map((one) => resolveTransition(one, (value) => toText(value, readRow)));
+    const originals = new Map(change.copies?.map((copy) => [copy.row.id, copy.original]));
+    const read: ReadRow = (id) => (originals.has(id) ? this.journals.text(null, originals.get(id)!) : readRow(id));
+    const transitions = change.transitions.map((one) => resolveTransition(one, (value) => toText(value, read)));
     const events = [...change.events, ...transitions.filter(({ to }) => to !== "running").map(toTransitionEvent)];
     if (!row && !this.insertExecution(number, execution, events, change.copied)) return undefined;
     for (const copy of change.copies ?? [])

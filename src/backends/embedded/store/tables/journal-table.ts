@@ -49,8 +49,8 @@ export class JournalTable {
     return (this.#statements.beginning.get(id) as { number: number } | undefined)?.number;
   }
 
-  /** The text of a long value. */
-  text(number: number, row: number): JsonText | undefined {
+  /** The text of a long value. Without a number: of any execution, for a fork that copies it. */
+  text(number: number | null, row: number): JsonText | undefined {
     const found = this.#statements.row.get(row, number) as Pick<JournalRow, "kind" | "body"> | undefined;
     if (!found) throw new Error(`Row ${row} of the journal is missing`);
     return textOf(found);
