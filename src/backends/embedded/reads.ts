@@ -3,11 +3,10 @@ import { findMismatch, hasSameSteps } from "../../engine/compare-steps.ts";
 import type { EventsOptions } from "../../engine/contract/engine.ts";
 import type { Program } from "../../engine/contract/program.ts";
 import type { LiveEvent, StoredEvent } from "../../engine/events.ts";
-import { describeSteps, type ExecutionState, type Position } from "../../engine/execution.ts";
+import type { ExecutionState, Position } from "../../engine/execution.ts";
 import type { Admissible } from "../../engine/runs/groups.ts";
 import { readEvents, type EventCursor, type EventPage } from "../../engine/runs/read-events.ts";
-import { findPosition } from "../../engine/steps/find-position.ts";
-import { readSteps } from "../../engine/steps/read-steps.ts";
+import { readPosition } from "../../engine/steps/find-position.ts";
 import type { Drive } from "./drive.ts";
 import type { Opened } from "./opened.ts";
 import { stopped } from "./publisher.ts";
@@ -85,11 +84,9 @@ export class Reads {
 
   /** The place of an execution that has no run. */
   async lastPosition(id: string): Promise<Position | undefined> {
-    const execution = this.#parts.store.state(id)?.execution;
-    if (!execution) return undefined;
-    const code = new Map(this.#parts.waiting.programOf(execution.workflowId)?.steps.map((step) => [step[0], step[4]]));
-    const steps = describeSteps(execution.steps, (path) => code.get(path));
-    return findPosition(await readSteps(this.#parts.store.journals, { ...execution, steps }, {}));
+    const { store, waiting } = this.#parts;
+    const execution = store.state(id)?.execution;
+    return execution && readPosition(execution, store.journals.history(id), waiting.programOf(execution.workflowId));
   }
 
   /** Whether an execution has a run, or will have one. */

@@ -1,5 +1,23 @@
-import type { Position } from "../execution.ts";
+import type { HistoryPages } from "../contract/history.ts";
+import type { Program } from "../contract/program.ts";
+import { describeSteps, type Execution, type Position } from "../execution.ts";
+import { readSteps } from "./read-steps.ts";
 import type { StepRecord } from "./step-record.ts";
+
+/** The place of an execution without a walk, from its rows. `program` describes the steps of one that a former version stored. */
+export async function readPosition(
+  execution: Execution,
+  rows: HistoryPages,
+  program: Program | undefined,
+): Promise<Position | undefined> {
+  const code = new Map(program?.steps.map((step) => [step[0], step[4]]));
+  const steps = describeSteps(execution.steps, (path) => code.get(path));
+  const found = findPosition(await readSteps({ history: () => rows }, { ...execution, steps }, {}));
+  if (found) return found;
+  const stepIndex = execution.fork?.stepIndex ?? 0; // it has no rows yet
+  const first = steps.filter(([, , depth]) => depth === 0)[stepIndex];
+  return first && { stepId: first[0], stepIndex };
+}
 
 /** The place of an execution by its steps, as its walk would tell it: the first step in flight, else the first that waits. */
 export function findPosition(steps: readonly StepRecord[]): Position | undefined {

@@ -1,5 +1,5 @@
 import { setImmediate as nextTurn } from "node:timers/promises";
-import type { Engine } from "../contract/engine.ts";
+import type { HistoryPages } from "../contract/history.ts";
 import { StepHistory, type DescribedExecution, type HistoryOptions, type StepRecord } from "./step-history.ts";
 
 /**
@@ -7,7 +7,7 @@ import { StepHistory, type DescribedExecution, type HistoryOptions, type StepRec
  * after every 250 rows.
  */
 export async function readSteps(
-  engine: Pick<Engine, "history">,
+  engine: { history(id: string): HistoryPages },
   execution: DescribedExecution,
   options: HistoryOptions,
 ): Promise<readonly StepRecord[]> {

@@ -8,7 +8,8 @@ import { RegisterLink } from "./drive-link.ts";
 import { DriveRows } from "./drive-rows.ts";
 import type { DriveInput, RescueCause } from "../register/register-state.ts";
 import { findDifference } from "./replay-rows.ts";
-import { lastPosition, loadRows, startedIn, type StoredRow } from "./rows.ts";
+import { loadRows, startedIn, type StoredRow } from "./rows.ts";
+import { readPosition } from "../../../engine/steps/find-position.ts";
 import { crashed, interrupted } from "../../../engine/rules/crashes.ts";
 
 /** The result of a comparison: the steps to continue on, or the transition that ends the drive. */
@@ -34,7 +35,7 @@ export async function runRescue(
     if (message !== undefined) return { next: { at: Date.now(), to: "error", error: { message, shown: true } } };
     const reason = cause === "crashes" ? crashed : await compare(input, stored, await host.programOf(execution));
     if (typeof reason === "object") return reason;
-    const position = lastPosition(stored);
+    const position = await readPosition(execution, [stored], undefined);
     return { next: { at: Date.now(), to: "suspended", kind: "system", reason, pending: [], position } };
   });
   if ("steps" in verdict) return link.handOver({ steps: verdict.steps });

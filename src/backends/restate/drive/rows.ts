@@ -1,6 +1,6 @@
 import type { ObjectContext, ObjectSharedContext, RestatePromise } from "@restatedev/restate-sdk";
 import { toEvent, type CopiedEvent, type EventBody, type StoredEvent } from "../../../engine/events.ts";
-import type { ExecutionStatus, Position } from "../../../engine/execution.ts";
+import type { ExecutionStatus } from "../../../engine/execution.ts";
 import type { JournalRow } from "../../../engine/runs/journal-row.ts";
 import { maxInlineBytes } from "../../../engine/walk/value.ts";
 import type { RestateSdk } from "../sdk.ts";
@@ -122,17 +122,4 @@ export function toEvents(executionId: string, { at, seq, events }: StoredRow): S
 export function startedIn(rows: readonly StoredRow[]): Set<string> {
   const events = rows.flatMap((row) => row.events);
   return new Set(events.filter(({ type }) => type === "step-start").map(({ from = "" }) => from));
-}
-
-/** The innermost step that has started and not completed; else the last one that has started. */
-export function lastPosition(rows: readonly StoredRow[]): Position | undefined {
-  const open = new Map<string, Position>();
-  let last: Position | undefined;
-  for (const { type, from = "", stepIndex } of rows.flatMap((row) => row.events)) {
-    if (type === "step-complete") open.delete(from);
-    if (type !== "step-start") continue;
-    last = { stepId: from, stepIndex: stepIndex as number }; // as the walk says it
-    open.set(from, last);
-  }
-  return [...open.values()].at(-1) ?? last;
 }

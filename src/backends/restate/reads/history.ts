@@ -19,7 +19,7 @@ export async function* readHistory(
   for (let next = 0; ;) {
     const { rows, last } = await stored.shortRows(id, next);
     next += rows.length;
-    if (rows.length > 0) yield rows.map(({ row, at, events, copied }) => ({ row, at, events, copied }));
+    if (rows.length > 0) yield rows;
     if (last && next <= last.number) continue;
     const isWhole = brief.status === "running" || (last?.epoch ?? 0) >= brief.epoch;
     if (isWhole || performance.now() > until) return;

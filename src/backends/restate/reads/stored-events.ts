@@ -3,13 +3,14 @@ import { textOf } from "../../../engine/runs/journal-row.ts";
 import { setTimeout as sleep } from "node:timers/promises";
 import type { EventCursor, EventPage } from "../../../engine/runs/read-events.ts";
 import type { Position } from "../../../engine/execution.ts";
+import { readPosition } from "../../../engine/steps/find-position.ts";
 import type { Readers } from "../../../engine/runs/readers.ts";
 import { localMs } from "../arrivals.ts";
 import type { ServiceNames } from "../calls.ts";
 import type { RestateClient } from "../client/client.ts";
 import type { LocalDrives } from "../drive/drives.ts";
 import type { States } from "./states.ts";
-import { lastPosition, toEvents, type RowPage, type StoredRow } from "../drive/rows.ts";
+import { toEvents, type RowPage, type StoredRow } from "../drive/rows.ts";
 
 const retryMs = 200;
 
@@ -39,10 +40,8 @@ export class StoredEvents {
 
   /** The last place of an execution. */
   async position(id: string): Promise<Position | undefined> {
-    const position = lastPosition(await this.allRows(id));
-    if (position) return position;
-    const [first] = (await this.#parts.states.state(id))?.execution.steps ?? [];
-    return first && { stepId: first[0], stepIndex: 0 }; // it has no rows yet
+    const state = await this.#parts.states.state(id);
+    return state && readPosition(state.execution, [await this.allRows(id)], undefined);
   }
 
   async firstRows(id: string, count: number, limitMs?: number): Promise<StoredRow[]> {
