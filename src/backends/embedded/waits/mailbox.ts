@@ -1,10 +1,11 @@
 import { setImmediate as nextTurn, setTimeout as sleep } from "node:timers/promises";
 import { busy } from "../../../core/error.ts";
-import { withIds, type Logger } from "../../../core/log.ts";
+import type { Logger } from "../../../core/log.ts";
 import type { ParkedBranch } from "../../../engine/execution.ts";
 import { mayTake, type EventHead } from "../../../engine/rules/take-events.ts";
 import { findTakes, type EventReader, type FoundTakes } from "../../../engine/runs/find-takes.ts";
-import { hasRoom, toSentId, type SentEvent, type Sending, type Share } from "../../../engine/stored/sent-event.ts";
+import { RefusedEvents } from "../../../engine/runs/refused-events.ts";
+import { hasRoom, type SentEvent, type Sending, type Share } from "../../../engine/stored/sent-event.ts";
 import type { Value } from "../../../engine/walk/value.ts";
 import type { Drive } from "../drive.ts";
 import { unavailable } from "../file/sqlite-error.ts";
@@ -47,11 +48,11 @@ export class Mailbox {
   #isDelivering = false;
   /** The events that a branch is done with: its schema has refused them, or they could not be read. */
   readonly #passed = new WeakMap<Drive, Set<string>>();
-  /** The refused events that are in the log, the newest of them. */
-  readonly #warned = new Set<string>();
+  readonly #refused: RefusedEvents;
 
   constructor(options: MailboxOptions) {
     this.#options = options;
+    this.#refused = new RefusedEvents(options.logger);
   }
 
   /** Stores an event. The executions that wait for it are continued after the result. */
@@ -148,7 +149,7 @@ export class Mailbox {
       },
       refused: (head, branch, problem) => {
         pass(head, branch);
-        this.#warn(drive, branch, head.id, problem);
+        this.#refused.add(drive.execution, branch.stepId, head.id, problem);
       },
     };
   }
@@ -231,27 +232,10 @@ export class Mailbox {
     const { runs, logger } = this.#options;
     if (!runs.isClosing) logger.error("The events could not be read; the next start tries again", { error });
   }
-
-  #warn({ execution }: Drive, { stepId }: ParkedBranch<Value>, id: string, problem: string): void {
-    const key = `${execution.id}/${stepId} ${id}`;
-    if (this.#warned.has(key)) return;
-    this.#warned.add(key);
-    if (this.#warned.size > mostWarned) this.#warned.delete(this.#warned.values().next().value!);
-    const logger = withIds(this.#options.logger, {
-      executionId: execution.id,
-      workflowId: execution.workflowId,
-      stepId,
-    });
-    logger.warn("An event does not match the schema of the step that waits for it", {
-      event: toSentId(id),
-      problem,
-    });
-  }
 }
 
 /** The executions that are loaded at the same time for an event. */
 const atOnce = 32;
-const mostWarned = 10_000;
 /** The stored events that are looked at together. Their data is read one by one. */
 const pageSize = 100;
 const toId = ({ key }: ParkedBranch<Value>, { id, order }: EventHead): string => `${key} ${order} ${id}`;

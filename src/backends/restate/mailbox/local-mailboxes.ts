@@ -1,15 +1,12 @@
-import { withIds, type Logger } from "../../../core/log.ts";
+import type { Logger } from "../../../core/log.ts";
 import type { Execution } from "../../../engine/execution.ts";
-import { toSentId } from "../../../engine/stored/sent-event.ts";
 import { handlerReadMs, type ServiceNames } from "../calls.ts";
 import type { RestateClient } from "../client/client.ts";
 import type { EventHead } from "../../../engine/rules/take-events.ts";
 import type { EventReader } from "../../../engine/runs/find-takes.ts";
+import { RefusedEvents } from "../../../engine/runs/refused-events.ts";
 import { toMailboxKey } from "./mailbox-key.ts";
 import type { StoredHead } from "./service.ts";
-
-/** The most refused events that are remembered. */
-const mostWarned = 10_000;
 
 interface MailHead extends EventHead {
   readonly hasData: boolean;
@@ -23,10 +20,11 @@ interface MailboxesParts {
 /** The mailboxes as this replica reads them. */
 export class LocalMailboxes {
   readonly #parts: MailboxesParts;
-  readonly #warned = new Set<string>();
+  readonly #refused: RefusedEvents;
 
   constructor(parts: MailboxesParts) {
     this.#parts = parts;
+    this.#refused = new RefusedEvents(parts.logger);
   }
 
   /** The events for one execution. Each mailbox is read once. */
@@ -50,18 +48,7 @@ export class LocalMailboxes {
         const text = await client.read<string | null>(names.mailbox, mailbox, "data", id, handlerReadMs);
         return text === null ? undefined : { text };
       },
-      refused: ({ id }, { stepId }, problem) => this.#warn(execution, stepId, id, problem),
+      refused: ({ id }, { stepId }, problem) => this.#refused.add(execution, stepId, id, problem),
     };
-  }
-
-  #warn({ id, workflowId }: Execution, stepId: string, event: string, problem: string): void {
-    const key = `${id}/${stepId} ${event}`;
-    if (this.#warned.has(key) || this.#warned.size >= mostWarned) return;
-    this.#warned.add(key);
-    const logger = withIds(this.#parts.logger, { executionId: id, workflowId, stepId });
-    logger.warn("An event does not match the schema of the step that waits for it", {
-      event: toSentId(event),
-      problem,
-    });
   }
 }
