@@ -52,11 +52,11 @@ export async function compare(servers, request, { rounds, connections }) {
   for (const name of names) {
     const of = (key) => median(results[name].map((one) => one[key])).toFixed(key === "rps" ? 0 : 1);
     // On a busy machine, the round with the least contention says most.
-    const leastP99 = Math.min(...results[name].map(({ p99 }) => p99)).toFixed(1);
+    const minP99 = Math.min(...results[name].map(({ p99 }) => p99)).toFixed(1);
     const ratios = results[name].map(({ rps }, round) => rps / results[first][round].rps);
     const [least, most] = [Math.min(...ratios), Math.max(...ratios)].map((ratio) => ratio.toFixed(3));
     console.log(
-      `${connections} connections  ${name.padEnd(10)} ${of("rps")}/s  p50 ${of("p50")} ms  p99 ${of("p99")} ms (least ${leastP99})  p99.9 ${of("p999")} ms  ` +
+      `${connections} connections  ${name.padEnd(10)} ${of("rps")}/s  p50 ${of("p50")} ms  p99 ${of("p99")} ms (least ${minP99})  p99.9 ${of("p999")} ms  ` +
         `${of("cpu")} µs CPU  median of ${rounds} ratios ${median(ratios).toFixed(3)} (${least} to ${most})`,
     );
   }

@@ -216,7 +216,7 @@ export function createAgents(given: AgentsOptions): Agents {
   const turns = new Turns({
     engine: given.engine,
     conversations,
-    detached: { most: limits.detachedTurns, ofUser: detachedOfUser },
+    detached: { max: limits.detachedTurns, ofUser: detachedOfUser },
     begin,
     end,
     toParts,
@@ -347,7 +347,7 @@ function asTurn({ program, ...call }: AgentCall): TurnCall | undefined {
   return program && isStored ? { ...call, program } : undefined;
 }
 
-/** The most turns of one user that continue without a reader. */
+/** Max turns of one user that continue without a reader. */
 const detachedOfUser = 5;
 
 /** Yields parts from the first output of the model on, so that an earlier failure becomes an error response. */

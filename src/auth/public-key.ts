@@ -34,8 +34,8 @@ export function readPublicKey(pem: unknown): { key: KeyObject; fitting: readonly
     throw new TypeError(`${expected}, found a PEM text that cannot be read`, { cause });
   }
   const { asymmetricKeyType: type, asymmetricKeyDetails: details = {} } = key;
-  if (type === "rsa" && (details.modulusLength ?? 0) < leastBits)
-    throw new TypeError(`${expected} of at least ${leastBits} bits, found one of ${details.modulusLength}`);
+  if (type === "rsa" && (details.modulusLength ?? 0) < minBits)
+    throw new TypeError(`${expected} of at least ${minBits} bits, found one of ${details.modulusLength}`);
   const name = type === "ec" ? details.namedCurve : type;
   const fitting = byKind.get(name ?? "");
   if (!fitting) throw new TypeError(`${expected} (RSA, P-256, P-384, P-521 or Ed25519), found one of type ${name}`);
@@ -44,7 +44,7 @@ export function readPublicKey(pem: unknown): { key: KeyObject; fitting: readonly
 
 const expected = "expected a public key in PEM";
 /** The size that jose requires of an RSA key. */
-const leastBits = 2_048;
+const minBits = 2_048;
 
 /** The algorithms by the type or the curve of a key. */
 const byKind = new Map<string, readonly PublicKeyAlgorithm[]>([

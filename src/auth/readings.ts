@@ -7,7 +7,7 @@ export function readingsOf(path: string): readonly string[] {
   if (!/%|\/\/|\\|\/\./.test(path)) return [path];
   // A set at each stage: most stages change nothing, and each text costs time in all later ones.
   const texts = new Set<string>();
-  for (let round = 0, decoded = path; round <= mostRounds; round++, decoded = decode(decoded)) {
+  for (let round = 0, decoded = path; round <= maxRounds; round++, decoded = decode(decoded)) {
     texts.add(decoded);
     // As the path of a URL: without tabs and line breaks, and cut before `?` and `#`.
     texts.add(toUrlPath(decoded));
@@ -24,8 +24,8 @@ function toUrlPath(text: string): string {
   return path.slice(0, end);
 }
 
-/** The most rounds of decoding. A handler that decodes twice reads what was encoded twice. */
-const mostRounds = 3;
+/** Max rounds of decoding. A handler that decodes twice reads what was encoded twice. */
+const maxRounds = 3;
 
 function decode(path: string): string {
   return path.replace(/(?:%[0-9a-f]{2})+/gi, (run) => Buffer.from(run.replaceAll("%", ""), "hex").toString());

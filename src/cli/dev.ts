@@ -83,5 +83,5 @@ export async function dev(flags: ServeFlags & { https?: boolean; open?: boolean 
   });
 }
 
-/** The most time for work in flight after Ctrl+C, in milliseconds. Steps that are cut off run again at the next start. */
+/** Max time for work in flight after Ctrl+C, in milliseconds. Steps that are cut off run again at the next start. */
 const restartMs = 300;

@@ -68,7 +68,7 @@ async function examineModels({ agents, root }: Project): Promise<Finding[]> {
   return [
     ...problems.map(({ message, hint }): Finding => ({ name: "model", status: "failed", message, hint })),
     ...all.filter(isReady).map(({ id, model }): Finding => {
-      const message = toVisible(`agent ${id}: ${toSourceName(model, root)}`, { most: 200 });
+      const message = toVisible(`agent ${id}: ${toSourceName(model, root)}`, { max: 200 });
       return { name: "model", status: "ok", message };
     }),
   ];
@@ -148,7 +148,7 @@ function findKeys(): string[] {
 
 function toFailure(name: Finding["name"], error: unknown): Finding {
   const { message = String(error), hint } = error as { message?: string; hint?: string };
-  return { name, status: "failed", message: toVisible(message, { allowed: "\n", most: 1_000 }), hint };
+  return { name, status: "failed", message: toVisible(message, { allowed: "\n", max: 1_000 }), hint };
 }
 
 const toMegabytes = (bytes: number): string => `${(bytes / 1_048_576).toFixed(1)} MB`;

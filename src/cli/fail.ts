@@ -35,15 +35,15 @@ function writeRecord({ message, hint }: { message: string; hint?: string | undef
   process.stderr.write(`${toVisibleJson(JSON.stringify(record))}\n`);
 }
 
-const mostLines = 20;
+const maxLines = 20;
 const longestLine = 2_500;
 
 /** Prints the message, the code around the error, and the hint. */
 export function writeError(error: { message: string; hint?: string | undefined; frame?: string | undefined }): void {
   const { message, hint, frame } = error;
-  const lines = message.split("\n").slice(0, mostLines);
-  const shown = lines.map((line) => toVisible(line, { most: longestLine })).join("\n      ");
+  const lines = message.split("\n").slice(0, maxLines);
+  const shown = lines.map((line) => toVisible(line, { max: longestLine })).join("\n      ");
   process.stderr.write(`${colors.red("error")} ${shown}\n`);
   if (frame) process.stderr.write(`${toVisible(frame, { allowed: "\n\t" })}\n`);
-  if (hint) process.stderr.write(`${colors.dim("hint ")} ${toVisible(hint, { most: longestLine })}\n`);
+  if (hint) process.stderr.write(`${colors.dim("hint ")} ${toVisible(hint, { max: longestLine })}\n`);
 }

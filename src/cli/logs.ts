@@ -44,7 +44,7 @@ export async function logs(flags: LogsFlags): Promise<void> {
         });
       if (isOpen) wait = firstWaitMs;
       note(`lost the connection to ${target.url}; reconnecting …`);
-      for (let isUp = false; !isUp && !signal.aborted; wait = Math.min(wait * 2, mostWaitMs)) {
+      for (let isUp = false; !isUp && !signal.aborted; wait = Math.min(wait * 2, maxWaitMs)) {
         await Promise.race([sleep(wait), stopped]);
         isUp = await client.get("/api/logs?limit=1").then(
           () => true,
@@ -63,7 +63,7 @@ export async function logs(flags: LogsFlags): Promise<void> {
 }
 
 const firstWaitMs = 250;
-const mostWaitMs = 5_000;
+const maxWaitMs = 5_000;
 /** A server that lives answers a ping. */
 const pingMs = 20_000;
 const note = (line: string): void => void process.stderr.write(`${colors.dim(line)}\n`);

@@ -162,7 +162,7 @@ export async function main(argv: string[]): Promise<void> {
     .option("--workflow <id>", "only executions of this workflow")
     .option("--kind <kind>", "only executions that wait for a person or request, or that the system suspended")
     .option("--user <id>", "only executions of this user")
-    .option("--limit <number>", "the most executions to list (default: 50)")
+    .option("--limit <number>", "max executions to list (default: 50)")
     .action(async (options) => {
       const { listRuns } = await import("./runs/runs.ts");
       await listRuns(options);
@@ -236,7 +236,7 @@ export async function main(argv: string[]): Promise<void> {
     .option("--workflow <id>", "only records of this workflow")
     .option("--agent <id>", "only records of this agent")
     .option("--execution <id>", "only records of this execution")
-    .option("--limit <number>", "the most records to begin with, up to 1000 (default: 100)")
+    .option("--limit <number>", "max records to begin with, up to 1000 (default: 100)")
     .option("--url <url>", "the URL of the server (default: AGENTSERVE_URL, or http://127.0.0.1:3141)")
     .option("--token <jwt>", "the bearer token (default: AGENTSERVE_TOKEN)")
     .option("--json", "print one JSON record per line")

@@ -38,20 +38,20 @@ const consoleFact =
 
 /** Returns a line such as `tokens of https://login.example for my-api`. */
 export const toIssuerText = ({ name, audience }: ProviderIssuer): string =>
-  toVisible(`tokens of ${name} for ${audience.join(" or ")}`, { most: 500 });
+  toVisible(`tokens of ${name} for ${audience.join(" or ")}`, { max: 500 });
 
 /** Returns the rules after authentication, such as `owner only` and `by authorize of approval`. */
 function toRules({ allows, authorizedBy, others }: ListedRoute): string[] {
-  const [...shown] = authorizedBy.slice(0, mostShown);
-  if (authorizedBy.length > mostShown) shown.push(`${authorizedBy.length - mostShown} more`);
+  const [...shown] = authorizedBy.slice(0, maxShown);
+  if (authorizedBy.length > maxShown) shown.push(`${authorizedBy.length - maxShown} more`);
   return [
     ...(shown.length > 0 ? [`by authorize of ${shown.join(", ")}`] : []),
     ...(allows === "any caller" ? [] : [shown.length > 0 ? `others ${allows}` : allows]),
     ...(others && others.allows !== "any caller" ? [`of another user: ${others.allows}`] : []),
   ];
 }
-/** The most ids of workflows or agents in a line. */
-const mostShown = 3;
+/** Max ids of workflows or agents in a line. */
+const maxShown = 3;
 
 /** Returns a line such as `12 public routes, 9 protected`. */
 export function countRoutes(listed: readonly ListedRoute[]): string {

@@ -7,7 +7,7 @@ export function toLines(
   rows: readonly (readonly string[])[],
   paint: PaintCell = (padded) => padded,
 ): string[] {
-  const widths = head.map((name, at) => rows.reduce((most, row) => Math.max(most, row[at]!.length), name.length));
+  const widths = head.map((name, at) => rows.reduce((max, row) => Math.max(max, row[at]!.length), name.length));
   return [head, ...rows].map((cells, line) =>
     cells
       .map((cell, at) => (at === cells.length - 1 ? cell : cell.padEnd(widths[at]!)))

@@ -5,10 +5,10 @@ import { findCalls } from "./find-place.ts";
 import { toFrame } from "./frame.ts";
 import { isOwnFile } from "./own-file.ts";
 
-/** The most frames that are kept, and the most characters of all of them. The oldest leave. */
-export const mostFrames = 1_000;
-export const mostFrameText: number = 1024 * 1024;
-/** The most characters of a line of code. */
+/** Max frames that are kept, and max characters of all of them. The oldest leave. */
+export const maxFrames = 1_000;
+export const maxFrameText: number = 1024 * 1024;
+/** Max characters of a line of code. */
 const columns = 160;
 
 /**
@@ -38,7 +38,7 @@ export class CodeFrames {
     this.#frames.set(id, frame);
     this.#length += frame.length;
     for (const oldest of this.#frames.keys()) {
-      if (this.#frames.size <= mostFrames && this.#length <= mostFrameText) break;
+      if (this.#frames.size <= maxFrames && this.#length <= maxFrameText) break;
       this.#remove(oldest);
     }
   };

@@ -108,7 +108,7 @@ export interface ServerOptions {
   allowedHosts?: string[];
   /** The CORS options. `false` turns CORS handling off. @default every origin is allowed */
   cors?: CorsOptions | false;
-  /** The most requests of one caller in a window of time. @default no limit */
+  /** Max requests of one caller in a window of time. @default no limit */
   rateLimit?: RateLimitOptions;
   /**
    * The proxies whose `X-Forwarded-For`, `-Proto`, `-Host` and `-Prefix` are trusted: addresses, networks such as
@@ -224,9 +224,9 @@ const isBackend = (value: unknown): boolean => typeof (value as Backend | undefi
 /** The limits that 0 turns off, or makes automatic. */
 const mayBeZero = new Set(["stepTimeoutMs", "storeBytes", "storeFreeBytes", "inFlightBytes", "drainNoticeMs"]);
 const limitEntries = Object.entries(defaultLimits).map(([name, value]) => {
-  const most = name.endsWith("Ms") ? 2_147_483_647 : Number.MAX_SAFE_INTEGER; // the longest delay of a timer
+  const max = name.endsWith("Ms") ? 2_147_483_647 : Number.MAX_SAFE_INTEGER; // the longest delay of a timer
   const least = mayBeZero.has(name) ? 0 : 1;
-  return [name, v.optional(wholeNumber(least, most, `a whole number from ${least} to ${most}`), value)];
+  return [name, v.optional(wholeNumber(least, max, `a whole number from ${least} to ${max}`), value)];
 });
 // `fromEntries` loses the key names. They are exactly those of the defaults.
 const limits = Object.fromEntries(limitEntries) as {

@@ -4,14 +4,14 @@ import { showPlace } from "./load-error.ts";
 import { toSource } from "./source-map.ts";
 import { placesOf, type StackPlace } from "./stack.ts";
 
-/** The most calls of the project's own code that are shown below a frame. */
-const mostCalls = 3;
-const mostCauses = 4;
+/** Max calls of the project's own code that are shown below a frame. */
+const maxCalls = 3;
+const maxCauses = 4;
 
 /** Creates a function that finds an error of a running project in its code: the error's own place, else that of its cause. */
 export function createPlaceFinder(root: string) {
   return function findPlace(error: unknown, columns: number): ErrorPlace | undefined {
-    const [inner, ...outer] = findCalls(error, root, mostCalls + 1);
+    const [inner, ...outer] = findCalls(error, root, maxCalls + 1);
     if (!inner) return undefined;
     const calls = outer.map((call) => (call.name ? `${call.name} (${showPlace(call)})` : showPlace(call)));
     return { at: showPlace(inner), frame: toFrame(inner, columns), calls };
@@ -19,9 +19,9 @@ export function createPlaceFinder(root: string) {
 }
 
 /** Returns the places in the project's own code of an error, else those of its cause, innermost first. */
-export function findCalls(error: unknown, root: string, most: number, depth = 0): StackPlace[] {
+export function findCalls(error: unknown, root: string, max: number, depth = 0): StackPlace[] {
   if (!(error instanceof Error)) return [];
-  const places = placesOf(error, root).slice(0, most);
+  const places = placesOf(error, root).slice(0, max);
   if (places.length > 0) return places.map((place) => toSource(place, root));
-  return depth < mostCauses ? findCalls(error.cause, root, most, depth + 1) : [];
+  return depth < maxCauses ? findCalls(error.cause, root, max, depth + 1) : [];
 }

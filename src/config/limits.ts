@@ -10,40 +10,40 @@ export const defaultLimits = {
   /** The deepest nesting of a JSON body. Exceeded: 400. @default 100 */
   jsonDepth: 100,
   /**
-   * The most bytes of heap for request bodies in flight, and for the stored conversations that models are shown. A body of
+   * Max bytes of heap for request bodies in flight, and for the stored conversations that models are shown. A body of
    * more than 16 KiB counts five times its size until its response has ended, its agent call has ended, and its execution has
    * ended or is suspended. So do the messages of a conversation until their call has ended. One request is always admitted.
    * Exceeded: 503; calls inside of workflows wait. 0 means a quarter of the heap limit of the process. @default 0
    */
   inFlightBytes: 0,
-  /** The most executions that run at the same time. Further ones are queued. @default 256 */
+  /** Max executions that run at the same time. Further ones are queued. @default 256 */
   runningExecutions: 256,
-  /** The most executions in the queue. Exceeded: 503. @default 1024 */
+  /** Max executions in the queue. Exceeded: 503. @default 1024 */
   queuedExecutions: 1_024,
-  /** The most executions that wait for the `concurrency` of their workflow. Exceeded: 503. @default 100000 */
+  /** Max executions that wait for the `concurrency` of their workflow. Exceeded: 503. @default 100000 */
   waitingExecutions: 100_000,
   /** The time limit of one attempt of a step, after which the attempt fails. 0 means no limit. @default 900000 */
   stepTimeoutMs: 900_000,
-  /** The most items of one `andForEach`. Exceeded: the step fails. @default 100000 */
+  /** Max items of one `andForEach`. Exceeded: the step fails. @default 100000 */
   loopItems: 100_000,
-  /** The most items of one `andForEach` that are in progress at the same time. @default 1000 */
+  /** Max items of one `andForEach` that are in progress at the same time. @default 1000 */
   loopConcurrency: 1_000,
   /** The longest sleep during which an execution stays running; it is suspended for longer ones. @default 5000 */
   inlineSleepMs: 5_000,
   /**
-   * The most events that are kept for `andWaitFor`: one half for those of code, the other for those of all callers, and a tenth
+   * Max events that are kept for `andWaitFor`: one half for those of code, the other for those of all callers, and a tenth
    * of the whole for each user. Exceeded: 503. @default 100000
    */
   storedEvents: 100_000,
-  /** The most agent calls at the same time, without those inside workflows. Exceeded: 503. @default 2000 */
+  /** Max agent calls at the same time, without those inside workflows. Exceeded: 503. @default 2000 */
   agentCalls: 2_000,
   /**
-   * The most bytes of a stored conversation that a model is shown, as JSON. Exceeded: the oldest messages are left out, with
+   * Max bytes of a stored conversation that a model is shown, as JSON. Exceeded: the oldest messages are left out, with
    * a warning. The last message is always shown. @default 33554432
    */
   conversationBytes: 33_554_432,
   /**
-   * The most turns of conversations that continue without a client, and 5 of each user. Exceeded: a turn whose client
+   * Max turns of conversations that continue without a client, and 5 of each user. Exceeded: a turn whose client
    * disconnects is aborted, and `respond-async` gets 503. @default 200
    */
   detachedTurns: 200,
@@ -62,46 +62,46 @@ export const defaultLimits = {
   schemaMs: 250,
   /** The largest value of a step, as JSON. Exceeded: the step fails. @default 4194304 */
   stepValueBytes: 4_194_304,
-  /** The most bytes of the input and all values of one execution, as JSON. Exceeded: the step fails. @default 67108864 */
+  /** Max bytes of the input and all values of one execution, as JSON. Exceeded: the step fails. @default 67108864 */
   executionBytes: 67_108_864,
   /**
-   * The most bytes of the data file and its log. Exceeded: new executions and turns get 507. 0 means no limit. @default 0
+   * Max bytes of the data file and its log. Exceeded: new executions and turns get 507. 0 means no limit. @default 0
    */
   storeBytes: 0,
   /**
-   * The least free space on the disk of the data file, in bytes. Below it: new executions and turns get 507. 0 means no
+   * Min free space on the disk of the data file, in bytes. Below it: new executions and turns get 507. 0 means no
    * limit. @default 268435456
    */
   storeFreeBytes: 268_435_456,
-  /** The most open event streams. Exceeded: 503. @default 5000 */
+  /** Max open event streams. Exceeded: 503. @default 5000 */
   sseStreams: 5_000,
   /**
-   * The most open streams of `GET …/stream` of one user, or else of one address, as `rateLimit` counts. Exceeded: 429.
+   * Max open streams of `GET …/stream` of one user, or else of one address, as `rateLimit` counts. Exceeded: 429.
    * @default 100
    */
   sseStreamsPerCaller: 100,
   /**
-   * The most bytes to buffer for a reader of events. Exceeded: lifecycle events are read from the journal again, others
+   * Max bytes to buffer for a reader of events. Exceeded: lifecycle events are read from the journal again, others
    * are lost. @default 1048576
    */
   sseBufferBytes: 1_048_576,
   /** The time after which a reader that does not read a pending event is disconnected. @default 30000 */
   sseStallMs: 30_000,
-  /** The most open WebSockets. Exceeded: 503. @default 2000 */
+  /** Max open WebSockets. Exceeded: 503. @default 2000 */
   sockets: 2_000,
   /** The largest WebSocket message. Exceeded: close code 1009. @default 65536 */
   socketMessageBytes: 65_536,
-  /** The most bytes to buffer for a WebSocket. Exceeded: it is disconnected. @default 1048576 */
+  /** Max bytes to buffer for a WebSocket. Exceeded: it is disconnected. @default 1048576 */
   socketBufferBytes: 1_048_576,
-  /** The most log records to keep. The oldest are dropped. @default 10000 */
+  /** Max log records to keep. The oldest are dropped. @default 10000 */
   logRecords: 10_000,
-  /** The most bytes of log records to keep, as JSON. The oldest are dropped. @default 16777216 */
+  /** Max bytes of log records to keep, as JSON. The oldest are dropped. @default 16777216 */
   logBytes: 16_777_216,
   /** The time limit to receive the headers of a request, in `start`. Exceeded: 408. @default 10000 */
   headersMs: 10_000,
   /** The time limit to receive a whole request, in `start`. Exceeded: 408. @default 30000 */
   requestMs: 30_000,
-  /** The most open connections. Further ones are closed. @default 10000 */
+  /** Max open connections. Further ones are closed. @default 10000 */
   maxConnections: 10_000,
   /** The time after which a response is cut if the client takes no byte of it. @default 30000 */
   responseStallMs: 30_000,

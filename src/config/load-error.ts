@@ -44,11 +44,11 @@ export function toLoadError(
   });
 }
 
-const mostCauses = 4;
+const maxCauses = 4;
 /** Returns a line for each cause of an error that its message does not have. An error may be its own cause. */
 function toCauses({ message, cause }: Error, said: string = message): string {
   let text = "";
-  for (let depth = 0; cause !== undefined && depth < mostCauses; depth++) {
+  for (let depth = 0; cause !== undefined && depth < maxCauses; depth++) {
     const [line = ""] = toErrorMessage(cause).split("\n");
     // Without the name in front: an error of ours has often the rest.
     if (!`${said}${text}`.includes(line.replace(/^\w+: /, ""))) text += `\n  caused by: ${line}`;

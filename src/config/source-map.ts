@@ -19,7 +19,7 @@ export function toSource<P extends Place>(place: P, root: string): P {
 
 /** The last files that had an error, by their text: the same error may occur often. */
 export const keptMaps: Map<string, { source: string; map: SourceMap | undefined }> = new Map();
-export const mostKeptMaps = 8;
+export const maxKeptMaps = 8;
 
 function mapOf(file: string, root: string): SourceMap | undefined {
   const source = readFileSync(file, "utf8");
@@ -28,7 +28,7 @@ function mapOf(file: string, root: string): SourceMap | undefined {
   const map = attempt(() => compile(file, source, root));
   keptMaps.delete(file);
   keptMaps.set(file, { source, map });
-  for (const oldest of keptMaps.keys()) if (keptMaps.size > mostKeptMaps) keptMaps.delete(oldest);
+  for (const oldest of keptMaps.keys()) if (keptMaps.size > maxKeptMaps) keptMaps.delete(oldest);
   return map;
 }
 

@@ -30,7 +30,7 @@ export class ConsoleSessions {
     this.#link = newToken();
     const session = newToken();
     this.#sessions.push(hash(session));
-    if (this.#sessions.length > mostSessions) this.#sessions.shift();
+    if (this.#sessions.length > maxSessions) this.#sessions.shift();
     this.#onUse();
     return session;
   }
@@ -50,8 +50,8 @@ export class ConsoleSessions {
   }
 }
 
-/** The most sessions at a time. The oldest one ends when there are more. */
-const mostSessions = 100;
+/** Max sessions at a time. The oldest one ends when there are more. */
+const maxSessions = 100;
 
 const newToken = (): string => randomBytes(16).toString("base64url");
 const hash = (token: string): Buffer => createHash("sha256").update(token).digest();

@@ -9,13 +9,13 @@ import { heapPerByte, quarterOfHeap, smallBytes } from "./heap-weight.ts";
  * B2. A reservation is returned when its response has ended and every holder has let go.
  */
 export class ByteBudget {
-  readonly #most: number;
+  readonly #max: number;
   readonly #line: Waiting[] = [];
   #used = 0;
 
   /** `most` is in bytes of heap. 0 stands for a quarter of the heap limit of the process. */
-  constructor(most: number) {
-    this.#most = most || quarterOfHeap();
+  constructor(max: number) {
+    this.#max = max || quarterOfHeap();
   }
 
   /** `onEnded` registers a callback for the end of the response. It is not called for small bodies. @default no response */
@@ -60,7 +60,7 @@ export class ByteBudget {
   }
 
   #fits(bytes: number, own: number): boolean {
-    return this.#used === own || this.#used + bytes <= this.#most;
+    return this.#used === own || this.#used + bytes <= this.#max;
   }
 
   #admit(): void {

@@ -1,7 +1,7 @@
-/** The most characters of a client's or a step's value in a message. */
-const mostOfValue = 200;
+/** Max characters of a client's or a step's value in a message. */
+const maxOfValue = 200;
 
 /** Cuts a text, so that a message does not repeat a value of any size. Does not split a surrogate pair. */
-export function cut(text: string, most: number = mostOfValue): string {
-  return text.length > most ? `${text.slice(0, most).replace(/[\uD800-\uDBFF]$/, "")}…` : text;
+export function cut(text: string, max: number = maxOfValue): string {
+  return text.length > max ? `${text.slice(0, max).replace(/[\uD800-\uDBFF]$/, "")}…` : text;
 }

@@ -94,12 +94,12 @@ export const shuttingDown = (headers: ServeErrorOptions["headers"] = []): ServeE
   new ServeError(503, "Server is shutting down", { headers: [["retry-after", "5"], ...headers] });
 
 /** The longest message of an error, in characters. A step may throw an error with its whole input in the message. */
-export const mostOfMessage = 2_000;
+export const maxOfMessage = 2_000;
 
-/** Returns the message of any thrown value, cut to `mostOfMessage`. Never throws. */
+/** Returns the message of any thrown value, cut to `maxOfMessage`. Never throws. */
 export function toErrorMessage(error: unknown): string {
   try {
-    return cut(String(error instanceof Error ? error.message : error), mostOfMessage);
+    return cut(String(error instanceof Error ? error.message : error), maxOfMessage);
   } catch {
     return "Unreadable error";
   }

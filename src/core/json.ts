@@ -68,21 +68,21 @@ export function isTextDeeper(text: string, depth: number): boolean {
   return hasMoreBrackets(text, depth) && scanDepth(text, depth) > depth;
 }
 
-function hasMoreBrackets(text: string, most: number): boolean {
+function hasMoreBrackets(text: string, max: number): boolean {
   let count = 0;
   for (const bracket of ["{", "["]) {
     for (let at = text.indexOf(bracket); at !== -1; at = text.indexOf(bracket, at + 1)) {
-      if (++count > most) return true;
+      if (++count > max) return true;
     }
   }
   return false;
 }
 
 /** Returns the depth of the nesting. Ends at the first place that is deeper than `most`. */
-function scanDepth(text: string, most: number): number {
+function scanDepth(text: string, max: number): number {
   let open = 0;
   let deepest = 0;
-  for (let index = 0; index < text.length && deepest <= most; index++) {
+  for (let index = 0; index < text.length && deepest <= max; index++) {
     const letter = text[index];
     if (letter === '"') index = endOfString(text, index);
     else if (letter === "{" || letter === "[") deepest = Math.max(deepest, ++open);
@@ -105,17 +105,17 @@ function endOfString(text: string, start: number): number {
  * Returns true if JSON text has more than `most` characters beside its long strings. A long string takes little time to
  * parse, other text a multiple of it: 25 MB of keys block the event loop for 2 s.
  */
-export function isMoreThanStrings(text: string, most: number): boolean {
+export function isMoreThanStrings(text: string, max: number): boolean {
   let length = 0;
   let index = 0;
-  while (index < text.length && length <= most) {
+  while (index < text.length && length <= max) {
     const start = text.indexOf('"', index);
-    if (start === -1) return length + text.length - index > most;
+    if (start === -1) return length + text.length - index > max;
     const end = endOfString(text, start);
     length += start - index + (end - start < longString ? end - start : 2);
     index = end + 1;
   }
-  return length > most;
+  return length > max;
 }
 const longString = 256;
 

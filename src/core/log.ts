@@ -36,7 +36,7 @@ export function withIds(logger: Logger, ids: LogIds): Logger {
 /** The time in which a message is logged once. */
 const quietMs = 10_000;
 /** Max messages that are remembered. */
-const mostQuiet = 100;
+const maxQuiet = 100;
 
 /** Returns a logger that logs a message at most once in 10 s. The next record has the number of those between as `repeated`. */
 export function withoutRepeats(logger: Logger, now: () => number = () => performance.now()): Logger {
@@ -48,7 +48,7 @@ export function withoutRepeats(logger: Logger, now: () => number = () => perform
     if (last && now() < last.until) return void last.repeated++;
     recent.delete(key);
     recent.set(key, { until: now() + quietMs, repeated: 0 });
-    if (recent.size > mostQuiet) recent.delete(recent.keys().next().value!);
+    if (recent.size > maxQuiet) recent.delete(recent.keys().next().value!);
     logger[level](message, last && last.repeated > 0 ? { ...data, repeated: last.repeated } : data);
   });
 }

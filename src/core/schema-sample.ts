@@ -10,9 +10,9 @@ export interface SampleOptions {
   readonly text?: string | undefined;
   /** The depth down to which optional properties are included. @default 0: none are included */
   readonly optionalDepth?: number;
-  /** The most values in a sample. */
+  /** Max values in a sample. */
   readonly maxValues: number;
-  /** The most levels in a sample. */
+  /** Max levels in a sample. */
   readonly maxDepth: number;
   /** The greatest length to which a string is padded for `minLength`. */
   readonly maxText: number;
@@ -106,16 +106,16 @@ function toNumber(schema: Schema, text: string | undefined): number {
   const above = read("exclusiveMinimum", -Infinity);
   const below = read("exclusiveMaximum", Infinity);
   const least = Math.max(read("minimum", -Infinity), above);
-  const most = Math.min(read("maximum", Infinity), below);
+  const max = Math.min(read("maximum", Infinity), below);
   const isInteger = typeOf(schema) === "integer";
   const step = read("multipleOf", isInteger ? 1 : 0);
   const fit = (value: number): number => (step > 0 ? Math.ceil(value / step) * step : value);
   const isRight = (value: number): boolean =>
-    Number.isFinite(value) && value >= least && value <= most && value !== above && value !== below;
+    Number.isFinite(value) && value >= least && value <= max && value !== above && value !== below;
   const found = Number(/-?\d+(\.\d+)?/.exec(text ?? "")?.[0] ?? 0);
   const wanted = isInteger ? Math.trunc(found) : found;
-  const first = text === undefined ? [1] : [wanted, Math.min(Math.max(wanted, least), most)];
-  const tried = [...first, least, least + (step || 1), (least + most) / 2, most, most - (step || 1)];
+  const first = text === undefined ? [1] : [wanted, Math.min(Math.max(wanted, least), max)];
+  const tried = [...first, least, least + (step || 1), (least + max) / 2, max, max - (step || 1)];
   return tried.map(fit).find(isRight) ?? first[0]!;
 }
 

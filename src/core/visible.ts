@@ -10,9 +10,9 @@ const unsafe = /(?![\u{200C}-\u{200D}])(?![\u{FE00}-\u{FE0F}])[\p{Cc}\p{Cf}\p{Zl
  */
 export function toVisible(
   text: string,
-  { allowed = "", most = Infinity }: { allowed?: string; most?: number } = {},
+  { allowed = "", max = Infinity }: { allowed?: string; max?: number } = {},
 ): string {
-  return cut(text, most).replace(unsafe, (letter) => {
+  return cut(text, max).replace(unsafe, (letter) => {
     if (allowed.includes(letter)) return letter;
     const code = letter.codePointAt(0)!.toString(16);
     if (code.length > 4) return `\\u{${code}}`;

@@ -12,7 +12,7 @@ export interface Change {
   readonly config: string;
 }
 
-const most = 3;
+const max = 3;
 
 /** Describes the effect of a save for its author: `workflow approval changed`. */
 export function describeChange({ before, after, files, config }: Change): string {
@@ -35,8 +35,8 @@ export function describeChange({ before, after, files, config }: Change): string
   for (const file of files) {
     if (!told.has(file)) said.push(`${relative(dirname(config), file)} ${existsSync(file) ? "changed" : "removed"}`);
   }
-  const shown = said.slice(0, most).map((text) => toVisible(text, { most: 200 }));
-  return shown.join(", ") + (said.length > most ? ` and ${said.length - most} more` : "");
+  const shown = said.slice(0, max).map((text) => toVisible(text, { max: 200 }));
+  return shown.join(", ") + (said.length > max ? ` and ${said.length - max} more` : "");
 }
 
 function toChange(was: boolean, is: boolean, isTouched: boolean): string | undefined {

@@ -25,8 +25,8 @@ export async function readJson(
 ): Promise<unknown> {
   const { jsonDepth, bodyBytes, chatBodyBytes } = limits;
   const type = request.headers.get("content-type");
-  const most = mayBeLarge ? chatBodyBytes : bodyBytes;
-  const text = await readText(request, most, reservation).catch((error: unknown) => {
+  const max = mayBeLarge ? chatBodyBytes : bodyBytes;
+  const text = await readText(request, max, reservation).catch((error: unknown) => {
     throw isClientAbort(error, request) ? clientLeft() : error;
   });
   if (text === "") return {};
@@ -56,12 +56,12 @@ export async function readJson(
 
 const numberRule = "the number is out of range (±1.8e308)";
 
-async function readText(request: Request, most: number, reservation: Reservation): Promise<string> {
+async function readText(request: Request, max: number, reservation: Reservation): Promise<string> {
   const declared = request.headers.get("content-length");
   const req = (request as NodeHosted).runtime?.node?.req;
   // A body over the limit is not read at all. In process, `text` refuses it.
-  if (req && Number(declared) > most) throw new ServeError(413, "Request body too large");
-  if (declared !== null) reservation.raise(Math.min(Number(declared), most));
+  if (req && Number(declared) > max) throw new ServeError(413, "Request body too large");
+  if (declared !== null) reservation.raise(Math.min(Number(declared), max));
   const text = await (declared !== null ? request.text() : readCounted(request, req, reservation));
   reservation.raise(await toWeightInTurns(text));
   return text;

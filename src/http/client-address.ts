@@ -50,9 +50,9 @@ function toBlockList(proxies: readonly string[]): BlockList {
 
 function toNetwork(text: unknown): { address: string; bits: number } | undefined {
   const [, address = "", bits] = /^([\da-f.:]+)(?:\/(\d{1,3}))?$/i.exec(typeof text === "string" ? text : "") ?? [];
-  const most = isIPv4(address) ? 32 : 128;
-  const asked = Number(bits ?? most);
-  return isIP(address) !== 0 && asked <= most ? { address, bits: asked } : undefined;
+  const max = isIPv4(address) ? 32 : 128;
+  const asked = Number(bits ?? max);
+  return isIP(address) !== 0 && asked <= max ? { address, bits: asked } : undefined;
 }
 
 /** Returns an address without its port, brackets or zone. An IPv4 address inside an IPv6 address becomes IPv4. */

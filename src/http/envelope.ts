@@ -1,7 +1,7 @@
 import { STATUS_CODES, type ServerResponse } from "node:http";
 import { FastResponse } from "srvx";
 import { cut } from "../core/cut.ts";
-import { DetailedError, internalError, isShown, mostOfMessage, ServeError, type ErrorFields } from "../core/error.ts";
+import { DetailedError, internalError, isShown, maxOfMessage, ServeError, type ErrorFields } from "../core/error.ts";
 
 export type HeaderPairs = [name: string, value: string][];
 
@@ -88,7 +88,7 @@ export function toErrorEnvelope(error: unknown, extra: HeaderPairs, report: (err
   if (!toServeError(cause)) report(isWrapped(cause) ? cause.cause : cause);
   const { status, message, headers } = toServeError(error) ?? internalError;
   // Our own messages are shorter. An error of the host's code may have any length.
-  return new Envelope(status, json.concat(headers, extra), errorBody(cut(message, mostOfMessage), fields));
+  return new Envelope(status, json.concat(headers, extra), errorBody(cut(message, maxOfMessage), fields));
 }
 
 export const toPage = (text: string, type: string): Page => new Page(text, { "content-type": type });

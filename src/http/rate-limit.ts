@@ -9,7 +9,7 @@ import { createWindowCounter, type WindowCounter } from "./window-counter.ts";
 
 /** The rate limit of a server. A request over the limit gets 429 with `Retry-After`. */
 export interface RateLimitOptions {
-  /** The most requests of a caller in one window. */
+  /** Max requests of a caller in one window. */
   limit: number;
   /** The length of a window, in milliseconds or as text: `"30s"`, `"1m"`. */
   window: number | string;

@@ -228,14 +228,14 @@ function inspect(schema: ValueSchema, value: unknown, path: string, unknownKey: 
   }
 }
 
-/** The most keys of an object whose keys a client chooses. */
+/** Max keys of an object whose keys a client chooses. */
 const maxKeys = 10_000;
-/** The most unknown keys of one object that are reported. */
+/** Max unknown keys of one object that are reported. */
 const maxUnknown = 100;
 
-function hasMore(value: object, most: number): boolean {
+function hasMore(value: object, max: number): boolean {
   let count = 0;
-  for (const _ in value) if (++count > most) return true;
+  for (const _ in value) if (++count > max) return true;
   return false;
 }
 

@@ -1,8 +1,8 @@
 import * as v from "valibot";
 
 /** A schema for a whole number in a URL or a header, where it is text. In the OpenAPI document it is an integer. */
-export function wholeNumber(least: number, most: number, rule: string): v.GenericSchema<string, number> {
-  const digits = String(most).length;
+export function wholeNumber(least: number, max: number, rule: string): v.GenericSchema<string, number> {
+  const digits = String(max).length;
   return v.pipe(
     v.string(),
     v.regex(new RegExp(String.raw`^\d{1,${digits}}$`), rule),
@@ -10,6 +10,6 @@ export function wholeNumber(least: number, most: number, rule: string): v.Generi
     v.number(),
     v.integer(),
     v.minValue(least, rule),
-    v.maxValue(most, rule),
+    v.maxValue(max, rule),
   );
 }

@@ -8,20 +8,20 @@ export interface WindowCounter {
 export interface WindowCounterOptions {
   readonly limit: number;
   readonly windowMs: number;
-  /** The most keys to store. The oldest ones are removed. @default 100000 */
-  readonly most?: number;
+  /** Max keys to store. The oldest ones are removed. @default 100000 */
+  readonly max?: number;
   /** @default performance.now */
   readonly now?: () => number;
 }
 
 export function createWindowCounter(options: WindowCounterOptions): WindowCounter {
-  const { limit, windowMs, most = 100_000, now = () => performance.now() } = options;
+  const { limit, windowMs, max = 100_000, now = () => performance.now() } = options;
   // In the order in which the windows began, so the first entries are also the first that end.
   const windows = new Map<string, { readonly end: number; count: number }>();
 
   function removeOld(at: number): void {
     for (const [key, { end }] of windows) {
-      if (end > at && windows.size <= most) return;
+      if (end > at && windows.size <= max) return;
       windows.delete(key);
     }
   }

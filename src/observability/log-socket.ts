@@ -21,7 +21,7 @@ export function logSocket(logs: Logs, { socketBufferBytes }: { socketBufferBytes
       const newest = fitting(logs.ring.newest(matches, query.limit ?? defaultLimit), socketBufferBytes / 2);
       peer.send(`{"type":"LOGS_SNAPSHOT","success":true,"data":[${newest.map(read).join(",")}]}`);
       const toText = (entry: LogEntry): string => `{"type":"LOG","success":true,"data":${read(entry)}}`;
-      const reader = new SocketReader(peer, logs, { matches, toText, mostBytes: socketBufferBytes / 2 });
+      const reader = new SocketReader(peer, logs, { matches, toText, maxBytes: socketBufferBytes / 2 });
       return {
         message: (text) => void peer.send(answerPing(text)),
         drain: () => reader.goOn(),

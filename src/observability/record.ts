@@ -1,5 +1,5 @@
 import { cut } from "../core/cut.ts";
-import { mostOfMessage } from "../core/error.ts";
+import { maxOfMessage } from "../core/error.ts";
 import type { LogLevel } from "../core/log.ts";
 import { logIds, type LogIds } from "../core/scope.ts";
 import type { Redactor } from "./redact.ts";
@@ -42,7 +42,7 @@ export function toEntry(logged: LogCall, redact: Redactor): LogEntry {
   const ids: Record<string, string> = {};
   for (const name of logIds) {
     const id = logged.ids?.[name];
-    if (id !== undefined) ids[name] = id.slice(0, mostOfId);
+    if (id !== undefined) ids[name] = id.slice(0, maxOfId);
   }
   const timestamp = new Date(at).toISOString();
   const message = toText(logged.message, redact);
@@ -64,34 +64,34 @@ function toDetails(given: LogCall["data"], redact: Redactor): Pick<LogRecord, "d
   }
 }
 
-const mostOfId = 256;
+const maxOfId = 256;
 /** The longest message, error or data of a record, in characters. */
-const mostLetters = 16_384;
+const maxLetters = 16_384;
 /** The longest secret that is recognized across the end of a cut text, in characters. */
 const secretRoom = 8_192;
 /** Redacts, then cuts: no part of a secret that crosses the end may remain. */
 const toText = (text: string, redact: Redactor): string =>
-  cut(redact.text(text.slice(0, mostLetters + secretRoom)), mostLetters);
+  cut(redact.text(text.slice(0, maxLetters + secretRoom)), maxLetters);
 
 /** Formats an error. An error may be its own cause, or throw when it is read. */
 function toErrorText(error: unknown, redact: Redactor, depth = 0): string {
   try {
     if (!(error instanceof Error))
       return typeof error === "string" ? error : (JSON.stringify(error, redact.value) ?? String(error));
-    const isLast = error.cause === undefined || depth === mostCauses;
+    const isLast = error.cause === undefined || depth === maxCauses;
     const because = isLast ? "" : `\ncaused by: ${toErrorText(error.cause, redact, depth + 1)}`;
     return toStack(error, redact) + because;
   } catch {
     return "[unreadable error]";
   }
 }
-const mostCauses = 4;
+const maxCauses = 4;
 
 /** Returns the stack. A long message is cut, so that the frames behind it remain. */
 function toStack({ stack, message }: Error, redact: Redactor): string {
   if (stack === undefined) return message;
-  if (message.length <= mostOfMessage) return stack;
-  const shown = cut(redact.text(message.slice(0, mostOfMessage + secretRoom)), mostOfMessage);
+  if (message.length <= maxOfMessage) return stack;
+  const shown = cut(redact.text(message.slice(0, maxOfMessage + secretRoom)), maxOfMessage);
   return stack.replace(message, () => shown);
 }
 
@@ -101,10 +101,10 @@ function toJson(value: unknown, redact: Redactor): unknown {
     const text = JSON.stringify(value, (name, inner: unknown) => {
       if (typeof inner === "bigint") return String(inner);
       if (inner instanceof Error) return toText(toErrorText(inner, redact), redact);
-      const left = redact.value(name, typeof inner === "string" ? inner.slice(0, mostLetters + secretRoom) : inner);
-      return typeof left === "string" ? cut(left, mostLetters) : left;
+      const left = redact.value(name, typeof inner === "string" ? inner.slice(0, maxLetters + secretRoom) : inner);
+      return typeof left === "string" ? cut(left, maxLetters) : left;
     });
-    return text.length <= mostLetters ? (JSON.parse(text) as unknown) : cut(text, mostLetters);
+    return text.length <= maxLetters ? (JSON.parse(text) as unknown) : cut(text, maxLetters);
   } catch (error) {
     return unreadable(error);
   }

@@ -23,8 +23,8 @@ const RecordShape = v.pipe(
   v.title("LogRecord"),
 );
 
-/** The most bytes of records in one response. The oldest records are left out. */
-const mostBytes = 2_097_152;
+/** Max bytes of records in one response. The oldest records are left out. */
+const maxBytes = 2_097_152;
 
 export function logRoutes({ ring }: Logs): readonly Route<Authorized>[] {
   return [
@@ -40,7 +40,7 @@ export function logRoutes({ ring }: Logs): readonly Route<Authorized>[] {
       find: (head) => admit(head, undefined),
       handle({ query, identity }) {
         const matching = ring.newest(toFinder({ identity, filter: query }), query.limit ?? defaultLimit);
-        const found = fitting(matching, mostBytes);
+        const found = fitting(matching, maxBytes);
         const read = toReader({ identity, filter: query });
         // The records are already serialized.
         return toPage(`{"success":true,"data":[${found.map(read).join(",")}]}`, "application/json");

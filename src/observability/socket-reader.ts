@@ -7,8 +7,8 @@ import type { Ring } from "./ring.ts";
 export interface SocketReaderOptions {
   readonly matches: (entry: LogEntry) => boolean;
   readonly toText: (entry: LogEntry) => string;
-  /** The most bytes to buffer in the socket. Further records wait in the ring, which all readers share. */
-  readonly mostBytes: number;
+  /** Max bytes to buffer in the socket. Further records wait in the ring, which all readers share. */
+  readonly maxBytes: number;
 }
 
 /** Sends new records in order. A slow reader gets the records still in the ring, and the count of those evicted. */
@@ -17,7 +17,7 @@ export class SocketReader {
   readonly #ring: Ring;
   readonly #onDropped: Logs["onDropped"];
   readonly #options: SocketReaderOptions;
-  readonly #mostBytes: number;
+  readonly #maxBytes: number;
   /** The first record that was not sent. */
   #next: number;
   /** The number of matching records from `#next` to `#seen`. */
@@ -31,7 +31,7 @@ export class SocketReader {
     this.#ring = ring;
     this.#onDropped = onDropped;
     this.#options = options;
-    this.#mostBytes = Math.min(options.mostBytes, 65_536);
+    this.#maxBytes = Math.min(options.maxBytes, 65_536);
     this.#next = this.#seen = ring.next;
     this.#stop = listen(() => this.goOn());
   }
@@ -86,6 +86,6 @@ export class SocketReader {
   }
 
   #isReady(): boolean {
-    return (this.#peer.websocket.bufferedAmount ?? 0) <= this.#mostBytes;
+    return (this.#peer.websocket.bufferedAmount ?? 0) <= this.#maxBytes;
   }
 }

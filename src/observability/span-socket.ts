@@ -43,7 +43,7 @@ export function spanSocket(
       const records = new SocketReader(peer, logs, {
         matches: ({ ids }) => isWanted(traces.rootOf(ids.traceId)),
         toText: (entry) => `{"type":"OBSERVABILITY_LOG","success":true,"data":${read(entry)}}`,
-        mostBytes: socketBufferBytes / 2,
+        maxBytes: socketBufferBytes / 2,
       });
       return {
         message: (text) => void peer.send(answerPing(text)),
@@ -61,9 +61,9 @@ export function spanSocket(
 }
 
 /** Sends spans while the reader keeps up. Drops and counts the others: spans are not stored. */
-function createSender(peer: Peer, mostBytes: number): { send(toText: () => string): void; drain(): void } {
+function createSender(peer: Peer, maxBytes: number): { send(toText: () => string): void; drain(): void } {
   let missed = 0;
-  const isFull = (): boolean => (peer.websocket.bufferedAmount ?? 0) > mostBytes;
+  const isFull = (): boolean => (peer.websocket.bufferedAmount ?? 0) > maxBytes;
   function drain(): void {
     if (missed === 0 || isFull()) return;
     peer.send(toMessage("DROPPED", { count: missed }));

@@ -66,7 +66,7 @@ interface TracesOptions {
 export function createTraces({ logger, totals }: TracesOptions): Traces {
   const listeners = new Set<SpanListener>();
   const redact = createRedactor(process.env);
-  const shorten = (text: string): string => redact.text(text.slice(0, mostLetters));
+  const shorten = (text: string): string => redact.text(text.slice(0, maxLetters));
   const clean: CleanAttributes = (attributes = {}) => {
     const entries = Object.entries(attributes).filter(([, value]) => value !== undefined);
     return Object.fromEntries(
@@ -83,7 +83,7 @@ export function createTraces({ logger, totals }: TracesOptions): Traces {
     const event: SpanEvent = { type, timestamp: new Date().toISOString(), span: copy };
     // Listeners are called after the current work, once per turn of the event loop.
     if (notices.push({ event, root: roots.get(span.traceId) }) === 1) runOutOfScope(() => setImmediate(flush));
-    if (notices.length >= mostNotices) flush();
+    if (notices.length >= maxNotices) flush();
   }
 
   function flush(): void {
@@ -95,7 +95,7 @@ export function createTraces({ logger, totals }: TracesOptions): Traces {
   function know(traceId: string, attributes: Attributes): void {
     const entity = roots.has(traceId) ? undefined : toEntity(attributes);
     if (entity) roots.set(traceId, entity);
-    if (roots.size > mostRoots) roots.delete(roots.keys().next().value!);
+    if (roots.size > maxRoots) roots.delete(roots.keys().next().value!);
   }
 
   function start(options: SpanOptions, sdk: OtelSdk | undefined): Span {
@@ -164,11 +164,11 @@ export function createTraces({ logger, totals }: TracesOptions): Traces {
 }
 
 /** The number of recent traces whose entity is stored. */
-const mostRoots = 10_000;
-/** The most span events in a batch. A full batch is delivered at once. */
-const mostNotices = 10_000;
+const maxRoots = 10_000;
+/** Max span events in a batch. A full batch is delivered at once. */
+const maxNotices = 10_000;
 /** The longest string attribute, in characters. */
-const mostLetters = 4_096;
+const maxLetters = 4_096;
 
 function toEntity({ "entity.type": type, "entity.id": id }: Attributes): Entity | undefined {
   return typeof type === "string" && typeof id === "string" && id.length <= 256 ? { type, id } : undefined;

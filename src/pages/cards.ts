@@ -27,7 +27,7 @@ export function toAgentCard({ id, name, description, model, tools }: AgentEntry,
       ${toHeading(name, id)} ${toText(description)}
       <dl>
         <dt>Model</dt>
-        <dd><code>${toVisible(model, { most: 120 })}</code></dd>
+        <dd><code>${toVisible(model, { max: 120 })}</code></dd>
         ${
           !!tools?.length &&
           html`<dt>Tools</dt>
@@ -72,12 +72,12 @@ export function toWorkflowCard(workflow: WorkflowEntry, options: CardOptions): H
 }
 
 function toHeading(name: string, id: string, badge?: Html | false): Html {
-  return html`<h3>${toVisible(name, { most: 120 })}</h3>
+  return html`<h3>${toVisible(name, { max: 120 })}</h3>
     <p class="id"><code>${id}</code> ${badge}</p>`;
 }
 
 const toText = (text: string): Html | false =>
-  text !== "" && html`<p class="text">${toVisible(text, { allowed: "\n\t", most: 1_000 })}</p>`;
+  text !== "" && html`<p class="text">${toVisible(text, { allowed: "\n\t", max: 1_000 })}</p>`;
 
 function toCommand(title: string, command: string, { isOpen }: CardOptions): Html {
   return html`<details ${isOpen && "open"}>
@@ -87,19 +87,18 @@ function toCommand(title: string, command: string, { isOpen }: CardOptions): Htm
 }
 
 /** The maximum number of items in a list. A longer list is not useful on a card. */
-const most = 24;
+const max = 24;
 
 function toList<T>(all: readonly T[], toItem: (one: T) => Html, name: string): Html {
-  const more = all.length - most;
+  const more = all.length - max;
   return html`<ol class="${name}">
-    ${all.slice(0, most).map((one) => html`${toItem(one)} `)}
-    ${more > 0 && html`<li class="more">and ${more} more</li>`}
+    ${all.slice(0, max).map((one) => html`${toItem(one)} `)} ${more > 0 && html`<li class="more">and ${more} more</li>`}
   </ol>`;
 }
 
 const toTool = ({ name, description }: NonNullable<AgentEntry["tools"]>[number]): Html =>
-  html`<li title="${toVisible(description, { most: 400 })}"><code>${toVisible(name, { most: 80 })}</code></li>`;
-const toStep = ({ name, type }: StepEntry): Html => html`<li title="${type}">${toVisible(name, { most: 80 })}</li>`;
+  html`<li title="${toVisible(description, { max: 400 })}"><code>${toVisible(name, { max: 80 })}</code></li>`;
+const toStep = ({ name, type }: StepEntry): Html => html`<li title="${type}">${toVisible(name, { max: 80 })}</li>`;
 
 function doesWait({ suspendSchema, resumeSchema, steps = [] }: Partial<WorkflowEntry> | StepEntry): boolean {
   return Boolean(suspendSchema ?? resumeSchema) || steps.some(doesWait);

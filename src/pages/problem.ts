@@ -28,4 +28,4 @@ export function toPanel({ message, hint, frame, since }: Problem): Html {
 const toReadable = (since: string): string => since.replace(/^(\S{10})T(\S{8})(\.\d+)?Z$/, "$1 $2 UTC");
 
 // The text may be formatted for a terminal.
-const show = (text: string): string => toVisible(stripVTControlCharacters(text), { allowed: "\n\t", most: 20_000 });
+const show = (text: string): string => toVisible(stripVTControlCharacters(text), { allowed: "\n\t", max: 20_000 });

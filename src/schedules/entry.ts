@@ -1,7 +1,7 @@
 import type { ScheduleDefinition } from "./define.ts";
 
-/** The most ticks of one schedule that wait to be started, and the most that are made up. */
-export const mostDue = 100;
+/** Max ticks of one schedule that wait to be started, and max that are made up. */
+export const maxDue = 100;
 /** The age from which a tick is late. */
 export const lateMs = 60_000;
 
@@ -68,10 +68,10 @@ export class Entry {
   #collect(now: number): void {
     const { times } = this.definition;
     const since = Math.max(this.#lookedAt, now - Math.max(lateMs, this.catchUpMs));
-    const ticks = times.last(mostDue, since, now);
+    const ticks = times.last(maxDue, since, now);
     this.#lookedAt = now;
     this.tickAt = times.next(now) ?? Infinity;
-    this.missed = [...this.missed, ...ticks.filter((at) => isLate(at, now))].slice(-mostDue);
+    this.missed = [...this.missed, ...ticks.filter((at) => isLate(at, now))].slice(-maxDue);
     this.due.push(...ticks.filter((at) => !isLate(at, now)));
     if (this.isWaiting) this.workAt = now; // a tick that comes does not wait for the next look at an older one
   }
@@ -82,11 +82,11 @@ export class Entry {
     const late = this.due.filter((at) => isLate(at, now));
     const rest = this.due.filter((at) => !isLate(at, now));
     if (this.catchUpMs > 0) {
-      this.missed = [...this.missed, ...late].slice(-mostDue);
-      this.due = rest.slice(-mostDue);
+      this.missed = [...this.missed, ...late].slice(-maxDue);
+      this.due = rest.slice(-maxDue);
       return 0;
     }
-    this.due = [...late.slice(-1), ...rest].slice(-mostDue);
+    this.due = [...late.slice(-1), ...rest].slice(-maxDue);
     return length - this.due.length;
   }
 }

@@ -6,7 +6,7 @@ import type { Logger } from "../core/log.ts";
 import type { Engine } from "../engine/contract/engine.ts";
 import type { ScheduleStore, StoredSchedule } from "../engine/contract/schedules.ts";
 import type { ScheduleDefinition } from "./define.ts";
-import { Entry, lateMs, mostDue } from "./entry.ts";
+import { Entry, lateMs, maxDue } from "./entry.ts";
 import { RefusedStart, toPrefix, toTickId } from "./start.ts";
 
 export interface SchedulerParts {
@@ -111,7 +111,7 @@ export class Scheduler {
     }
   }
   #pause(): Promise<void> {
-    return new Promise((resolve) => this.#clock.setTimeout(resolve, mostDelayMs).unref());
+    return new Promise((resolve) => this.#clock.setTimeout(resolve, maxDelayMs).unref());
   }
 
   /** Takes in the ticks that have come, works on schedules that need it, and sets the timer for the next time. */
@@ -126,7 +126,7 @@ export class Scheduler {
       nextAt = Math.min(nextAt, entry.tickAt);
       if (entry.isBusy || !entry.hasWork) continue;
       if (entry.workAt > now) nextAt = Math.min(nextAt, entry.workAt);
-      else if (this.#working < mostWorking) void this.#work(entry);
+      else if (this.#working < maxWorking) void this.#work(entry);
     }
     this.#clock.clearTimeout(this.#timer);
     if (nextAt === Infinity) return;
@@ -148,8 +148,8 @@ export class Scheduler {
   async #workOn(entry: Entry): Promise<void> {
     const { logger } = this.#parts;
     const { id } = entry.definition;
-    const delay = (leastMs: number): void => {
-      entry.workAt = this.#clock.now() + Math.min(mostDelayMs, leastMs * 2 ** Math.min(entry.tries++, 10));
+    const delay = (minMs: number): void => {
+      entry.workAt = this.#clock.now() + Math.min(maxDelayMs, minMs * 2 ** Math.min(entry.tries++, 10));
     };
     try {
       let outcome = await this.#step(entry);
@@ -212,7 +212,7 @@ export class Scheduler {
     if (missed.length > 0 && !stored.isPaused) {
       const all = [...new Set([...(stored.missed ?? []), ...missed])].toSorted((one, other) => one - other);
       const doneAt = Math.max(stored.doneAt, entry.isKnown ? 0 : entry.since);
-      stored = await store.change(id, { doneAt, missed: all.slice(-mostDue) });
+      stored = await store.change(id, { doneAt, missed: all.slice(-maxDue) });
     }
     entry.missed = entry.missed.filter((at) => !own.includes(at)); // further ones may have come meanwhile
     entry.isKnown = true;
@@ -258,13 +258,13 @@ export class Scheduler {
 
 /** The ticks that came while no server ran. */
 function missedBefore({ definition, since, catchUpMs }: Entry, { doneAt }: StoredSchedule): number[] {
-  return catchUpMs > 0 ? definition.times.last(mostDue, Math.max(doneAt, since - catchUpMs), since) : [];
+  return catchUpMs > 0 ? definition.times.last(maxDue, Math.max(doneAt, since - catchUpMs), since) : [];
 }
 
 const isStored = (stored: StoredSchedule | undefined, at: number): boolean =>
   stored !== undefined && stored.doneAt >= at && stored.heldAt !== at && !stored.missed?.includes(at);
 
-/** The most schedules that are worked on at the same time. */
-const mostWorking = 32;
+/** Max schedules that are worked on at the same time. */
+const maxWorking = 32;
 /** The longest time until a tick is tried again, or until it is looked again whether the earlier execution has ended. */
-const mostDelayMs = 10_000;
+const maxDelayMs = 10_000;

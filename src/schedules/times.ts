@@ -11,22 +11,22 @@ export interface Times {
   /** The first time after another one. Undefined if there is none. */
   next(after: number): number | undefined;
   /** The last times, at most `most`, after `since` and up to `until`; the oldest first. */
-  last(most: number, since: number, until: number): number[];
+  last(max: number, since: number, until: number): number[];
 }
 
 /** The shortest interval. */
-const leastMs = 1_000;
+const minMs = 1_000;
 
 /** Multiples of an interval since 1970, so that a restart does not shift them. */
 export function everyTimes(every: Duration, what: string): Times {
   const ms = toMs(every, what);
-  if (ms < leastMs) throw new RangeError(`${what}: expected at least 1 second, found ${quote(every)}`);
+  if (ms < minMs) throw new RangeError(`${what}: expected at least 1 second, found ${quote(every)}`);
   return {
     key: `every ${ms}`,
     next: (after) => (Math.floor(after / ms) + 1) * ms,
-    last(most, since, until) {
+    last(max, since, until) {
       const end = Math.floor(until / ms);
-      const begin = Math.max(Math.floor(since / ms), end - most);
+      const begin = Math.max(Math.floor(since / ms), end - max);
       return Array.from({ length: Math.max(0, end - begin) }, (_, index) => (begin + 1 + index) * ms);
     },
   };
@@ -63,7 +63,7 @@ type Found = Pick<Times, "next" | "last">;
 function elapsedTimes(cron: Cron, { toWall, toInstant }: Zone): Found {
   return {
     next: (after) => following(cron, after, toInstant(toMonthEnd(toWall(after)))),
-    last: (most, since, until) => lastTimes(most, since, (time) => previous(cron, time), until + 1),
+    last: (max, since, until) => lastTimes(max, since, (time) => previous(cron, time), until + 1),
   };
 }
 
@@ -75,23 +75,23 @@ function wallTimes(cron: Cron, { toWall, toLatestWall, toInstant }: Zone): Found
       const wall = following(cron, latest, toMonthEnd(latest));
       return wall === undefined ? undefined : toInstant(wall);
     },
-    last(most, since, until) {
+    last(max, since, until) {
       // Just before a time, the wall clock was before all those that it skipped. They are the same time.
       const before = (time: number): number => (time > until ? toLatestWall(until) : toWall(time - 1)) + 1;
       const find = (time: number): number | undefined => {
         const wall = previous(cron, before(time));
         return wall === undefined ? undefined : toInstant(wall);
       };
-      return lastTimes(most, since, find, until + 1);
+      return lastTimes(max, since, find, until + 1);
     },
   };
 }
 
 /** The last times before `end`, the oldest first. `find` returns the last time before another one. */
-function lastTimes(most: number, since: number, find: (time: number) => number | undefined, end: number): number[] {
+function lastTimes(max: number, since: number, find: (time: number) => number | undefined, end: number): number[] {
   const times: number[] = [];
   let time = find(end);
-  for (; time !== undefined && time > since && times.length < most; time = find(time)) times.push(time);
+  for (; time !== undefined && time > since && times.length < max; time = find(time)) times.push(time);
   return times.toReversed();
 }
 
@@ -126,7 +126,7 @@ function parse(pattern: string, timezone: string, what: string): Cron {
       throw new TypeError("expected five fields, or six with seconds first");
     const key = `${pattern} ${timezone}`;
     const cron = crons.get(key) ?? new Cron(pattern, { timezone, mode: "5-or-6-parts", paused: true });
-    if (crons.size >= mostCrons) crons.clear();
+    if (crons.size >= maxCrons) crons.clear();
     crons.set(key, cron);
     return cron;
   } catch (error) {
@@ -137,7 +137,7 @@ function parse(pattern: string, timezone: string, what: string): Cron {
 
 /** The patterns in use, and some of before: each takes some 80 KB, and a save defines all schedules again. */
 const crons = new Map<string, Cron>();
-const mostCrons = 1_000;
+const maxCrons = 1_000;
 
 /** The field of the hour. A pattern has five fields, or six with seconds first. */
 const hourOf = (pattern: string): string | undefined =>

@@ -11,7 +11,7 @@ export interface Readiness {
 }
 
 /** The checks in a row that find the storage unwritable before a server is not ready: a slow moment must not cost a replica. */
-const mostFailures = 3;
+const maxFailures = 3;
 
 /** The entries that `publicRoutes` begins with, unless the host has such a route itself. */
 export const healthEntries: readonly string[] = ["GET /health", "GET /ready"];
@@ -21,7 +21,7 @@ export function healthRoutes(readiness: Readiness): readonly Route<unknown>[] {
   let failures = 0;
   const isWritable = cached(() => {
     failures = readiness.isWritable() ? 0 : failures + 1;
-    return failures < mostFailures;
+    return failures < maxFailures;
   }, 1_000);
   return [
     defineRoute({

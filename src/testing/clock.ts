@@ -40,7 +40,7 @@ interface PendingCall extends ClockTimer {
 /** The turns of the event loop without a use of the clock after which everything waits. */
 const quietTurns = 20;
 /** The lazy calls of one timer in one `advance`, at most. */
-const mostLazyCalls = 50;
+const maxLazyCalls = 50;
 
 class ManualClock implements TestClock {
   /** The wall clock at the time 0 of the monotonic clock. */
@@ -115,7 +115,7 @@ class ManualClock implements TestClock {
   async #advance(ms: number): Promise<void> {
     await this.#settle();
     const end = this.#elapsed + ms;
-    const slack = ms / mostLazyCalls;
+    const slack = ms / maxLazyCalls;
     const dueOf = ({ due, isLazy }: PendingCall): number => (isLazy && due <= end ? Math.min(end, due + slack) : due);
     for (let call = this.#next(end, dueOf); call; call = this.#next(end, dueOf)) {
       this.#calls.delete(call);

@@ -65,7 +65,7 @@ export interface DefineWorkflowOptions<
    * @default `authorize` of the config
    */
   authorize?: Authorize | undefined;
-  /** The most executions that run at the same time, of the workflow or of each key. Further ones wait. @default no limit */
+  /** Max executions that run at the same time, of the workflow or of each key. Further ones wait. @default no limit */
   concurrency?: ConcurrencyOptions<OutputOf<In, AnyInput>>;
 }
 

@@ -2,10 +2,10 @@ import type { ExecutionState, StepPlace } from "../engine/execution.ts";
 import type { StepRecord } from "../engine/steps/step-record.ts";
 import { kindOf } from "../engine/suspension.ts";
 
-/** The most steps that are kept, of all executions, and the time after which they are dropped if nothing asks for them. */
-export const mostKeptSteps = 25_000;
+/** Max steps that are kept, of all executions, and the time after which they are dropped if nothing asks for them. */
+export const maxKeptSteps = 25_000;
 const idleMs = 10_000;
-const mostLists = 100;
+const maxLists = 100;
 
 /** A part of a list of steps, in the order of begin. */
 interface StepList {
@@ -51,7 +51,7 @@ export class KeptSteps {
     let count = 0;
     for (const { records } of this.#kept.values()) count += records.length;
     for (const [oldest, { records }] of this.#kept) {
-      if (count <= mostKeptSteps && this.#kept.size <= mostLists) break;
+      if (count <= maxKeptSteps && this.#kept.size <= maxLists) break;
       this.#kept.delete(oldest);
       count -= records.length;
     }

@@ -28,12 +28,12 @@ export async function listReadable<F extends ListFilter>(
   return { states, next: hasMore ? toPlace(states.at(-1)!) : undefined };
 }
 
-/** The most executions that `authorize` is asked about for one page. */
-const mostAsked = 1_000;
+/** Max executions that `authorize` is asked about for one page. */
+const maxAsked = 1_000;
 /** The number of executions that are asked about at the same time. */
 const atOnce = 200;
 /** The time after which a page ends, because `authorize` is slow. */
-const mostMs = 5_000;
+const maxMs = 5_000;
 
 async function listByAuthorize<F extends ListFilter>(
   request: ListRequest,
@@ -42,12 +42,12 @@ async function listByAuthorize<F extends ListFilter>(
   read: (filter: F) => Promise<ListPage>,
 ): Promise<ReadablePage> {
   const { limit } = filter;
-  const until = performance.now() + mostMs;
+  const until = performance.now() + maxMs;
   const states: ExecutionState[] = [];
   let { before } = filter;
   let newest: ExecutionState | undefined;
   for (let asked = 0; ;) {
-    const size = Math.min(asked === 0 ? limit : atOnce, mostAsked - asked);
+    const size = Math.min(asked === 0 ? limit : atOnce, maxAsked - asked);
     const page = await read({ ...filter, before, limit: size });
     const allowed = await Promise.all(page.states.map((state) => mayRead(request, state, visible)));
     for (const [index, state] of page.states.entries()) {
@@ -60,7 +60,7 @@ async function listByAuthorize<F extends ListFilter>(
     const oldest = page.states.at(-1)!;
     before = toPlace(oldest);
     const isCut = page.states.length < size; // the values of this page are as large as those of a page may be
-    const isOver = asked >= mostAsked || performance.now() >= until || (isCut && states.length > 0);
+    const isOver = asked >= maxAsked || performance.now() >= until || (isCut && states.length > 0);
     if (allowed.at(-1) && (isOver || states.length === limit)) return { states, next: before };
     if (isOver) return cutPage(states, newest, oldest);
   }

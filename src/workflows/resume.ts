@@ -66,13 +66,13 @@ async function notSuspended(engine: Engine, { execution, status }: ExecutionStat
   const steps = await readSteps(engine, toDescribed(execution), { status: "suspended" });
   const waiting = steps.filter(({ suspension }) => suspension?.kind === "person").map(({ node }) => node.path);
   if (waiting.length === 0) return notFound(`Execution ${id} is running: no step waits for an answer`);
-  const more = waiting.length > mostNamed ? ` and ${waiting.length - mostNamed} more` : "";
-  const names = cut(waiting.slice(0, mostNamed).join(", ")) + more;
+  const more = waiting.length > maxNamed ? ` and ${waiting.length - maxNamed} more` : "";
+  const names = cut(waiting.slice(0, maxNamed).join(", ")) + more;
   return notFound(`Execution ${id} is running: ${names} can be resumed when no other step is running`);
 }
 
 /** The max number of waiting steps that an error names. */
-const mostNamed = 5;
+const maxNamed = 5;
 
 /** Validates the data for the step that continues or runs again. */
 async function checkData(

@@ -11,7 +11,7 @@ import type { HistoryOptions, StepRecord } from "../engine/steps/step-history.ts
 import type { IterationCount, StepStatus } from "../engine/steps/step-record.ts";
 import { inputRow, sizeOf, toText, type ReadRow, type Value } from "../engine/walk/value.ts";
 import { readHistory } from "./former-forks.ts";
-import { mostKeptSteps, type KeptSteps } from "./kept-steps.ts";
+import { maxKeptSteps, type KeptSteps } from "./kept-steps.ts";
 import { toError, type ShowErrors } from "./results.ts";
 import { toDescribed } from "./steps/former-steps.ts";
 
@@ -118,12 +118,12 @@ async function readRecords(
   const key = kept?.toKey(state, [status, path, under]);
   const known = key === undefined ? undefined : kept?.find(key, steps, after, limit);
   if (known) return known;
-  const most = key === undefined ? limit : mostKeptSteps;
+  const max = key === undefined ? limit : maxKeptSteps;
   const execution = toDescribed(marked);
   const journal = { history: () => readHistory(engine, execution, createWalk) };
-  const found = await readSteps(journal, execution, { ...filter, limit: most, isFolded: true, delayOf });
+  const found = await readSteps(journal, execution, { ...filter, limit: max, isFolded: true, delayOf });
   if (key === undefined) return found;
-  const records = found.slice(0, most); // further ones may have gaps
+  const records = found.slice(0, max); // further ones may have gaps
   kept?.add(key, { records, after, isLast: records.length === found.length, steps });
   return records;
 }
@@ -188,26 +188,26 @@ const toTime = (at: number | null): string | null => (at === null ? null : toIso
 class Values {
   readonly #execution: Execution;
   readonly #engine: StepViewOptions["engine"];
-  readonly #most: number;
+  readonly #max: number;
   /** The size of the values so far. */
   bytes = 0;
   /** The row that was read last for one of its items: a page of items reads it once. */
   #array: { readonly row: number; readonly read: ReadRow } | undefined;
 
-  constructor(execution: Execution, { engine }: StepViewOptions, most: number) {
+  constructor(execution: Execution, { engine }: StepViewOptions, max: number) {
     this.#execution = execution;
     this.#engine = engine;
-    this.#most = most;
+    this.#max = max;
   }
 
   async read(value: Value): Promise<unknown> {
     if (value === undefined) return undefined;
     const isItem = typeof value === "object" && "path" in value; // whose size is only known when it is read
     const known = isItem ? 0 : sizeOf(value);
-    if (known > this.#most) return toTruncated(known);
+    if (known > this.#max) return toTruncated(known);
     const text = await this.#toText(value);
     const size = isItem && text !== undefined ? Buffer.byteLength(text) : known;
-    if (size > this.#most) return toTruncated(size);
+    if (size > this.#max) return toTruncated(size);
     this.bytes += size;
     return fromJsonText(text);
   }

@@ -13,7 +13,7 @@ let plain: number;
 beforeAll(async () => {
   server = await startServer("in process", { config: { agents } });
   await server.post("/agents/a/text", { input: "the SDK is loaded now" });
-  plain = await leastCpu(() => JSON.stringify(JSON.parse(wide)));
+  plain = await minCpu(() => JSON.stringify(JSON.parse(wide)));
 });
 afterAll(() => server.close());
 
@@ -23,7 +23,7 @@ const message = (text: string) => `{"input":[${text}]}`;
 const wide = `{${keys(150_000)}}`;
 
 /** Returns the processor time of the least of three runs: of the others, a part is the garbage of earlier work. */
-async function leastCpu(run: () => unknown): Promise<number> {
+async function minCpu(run: () => unknown): Promise<number> {
   const all: number[] = [];
   for (let n = 0; n < 3; n++) {
     const before = process.threadCpuUsage();
@@ -59,14 +59,14 @@ describe("a wide body", () => {
     ["keys of the context", `{"input":"hi","options":{"context":${wide}}}`, 400],
     ["many provider options", `{"input":"hi","options":{"providerOptions":{${keys(100_000, '{"a":1}')}}}}`, 400],
   ])("a body of 2 MB with %s costs a small multiple of its JSON", async (_, body, status) => {
-    expect((await leastCpu(() => send(body, status))) / plain).toBeLessThan(2.5);
+    expect((await minCpu(() => send(body, status))) / plain).toBeLessThan(2.5);
   });
 
   it("a file in base64url costs a small multiple of one in base64", async () => {
     const file = (data: string) =>
       message(`{"role":"user","content":[{"type":"file","mediaType":"a/b","data":"${data}"}]}`);
-    const usual = await leastCpu(() => send(file("aGkh".repeat(490_000)), 200));
-    expect((await leastCpu(() => send(file("-_-_".repeat(490_000)), 200))) / usual).toBeLessThan(3);
+    const usual = await minCpu(() => send(file("aGkh".repeat(490_000)), 200));
+    expect((await minCpu(() => send(file("-_-_".repeat(490_000)), 200))) / usual).toBeLessThan(3);
   });
 });
 

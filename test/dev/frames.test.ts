@@ -2,7 +2,7 @@ import { randomUUID } from "node:crypto";
 import { mkdirSync, readdirSync, readFileSync, symlinkSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { expect, it } from "vitest";
-import { CodeFrames, mostFrames, mostFrameText } from "../../src/config/code-frames.ts";
+import { CodeFrames, maxFrames, maxFrameText } from "../../src/config/code-frames.ts";
 import { agentserve } from "../harness/cli.ts";
 import { createProject } from "../harness/project.ts";
 import { config, openDev, startDev } from "./dev-server.ts";
@@ -191,12 +191,12 @@ it("bounds code frames in number and in characters, and drops the oldest", () =>
   const errorIn = (name: string) =>
     Object.assign(new Error("!"), { stack: `Error: !\n    at run (${join(folder, name)}:3:1)` });
   const frames = new CodeFrames(folder);
-  for (let index = 0; index <= mostFrames; index++) frames.add("e", `s#${index}`, errorIn("short.ts"));
+  for (let index = 0; index <= maxFrames; index++) frames.add("e", `s#${index}`, errorIn("short.ts"));
   expect(frames.find("e", "s#0")).toBeUndefined();
   expect(frames.find("e", "s#1")).toMatch(/^short\.ts:3:1\n/);
-  for (let index = 0; index < mostFrames; index++) frames.add("f", `s#${index}`, errorIn("long.ts"));
-  expect(frames.find("e", `s#${mostFrames}`)).toBeUndefined();
-  const kept = Array.from({ length: mostFrames }, (_, index) => frames.find("f", `s#${index}`) ?? "").join("");
-  expect(kept.length).toBeLessThanOrEqual(mostFrameText);
-  expect(frames.find("f", `s#${mostFrames - 1}`)).toBeDefined();
+  for (let index = 0; index < maxFrames; index++) frames.add("f", `s#${index}`, errorIn("long.ts"));
+  expect(frames.find("e", `s#${maxFrames}`)).toBeUndefined();
+  const kept = Array.from({ length: maxFrames }, (_, index) => frames.find("f", `s#${index}`) ?? "").join("");
+  expect(kept.length).toBeLessThanOrEqual(maxFrameText);
+  expect(frames.find("f", `s#${maxFrames - 1}`)).toBeDefined();
 });

@@ -13,14 +13,14 @@ interface Execution {
 /** The rules in plain lists: every change looks at everything. */
 class Oracle {
   limit = 1;
-  readonly mostRunning: number;
+  readonly maxRunning: number;
   waiting: Execution[] = [];
   queue: Execution[] = [];
   running: Execution[] = [];
   readonly admitted: string[] = [];
 
-  constructor(mostRunning: number) {
-    this.mostRunning = mostRunning;
+  constructor(maxRunning: number) {
+    this.maxRunning = maxRunning;
   }
 
   inside(key: string): number {
@@ -43,7 +43,7 @@ class Oracle {
       this.waiting = this.waiting.filter((other) => other !== one);
       this.queue.push(one);
     }
-    while (this.running.length < this.mostRunning && this.queue.length > 0) {
+    while (this.running.length < this.maxRunning && this.queue.length > 0) {
       const one = this.queue.shift()!;
       this.running.push(one);
       this.admitted.push(one.name);

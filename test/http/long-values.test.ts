@@ -10,8 +10,8 @@ import { bySize } from "../harness/size.ts";
 
 const long = "x".repeat(bySize(100_000, 1_000_000));
 /** The longest error body, and the longest record of the log. Most of them hold one value, cut to 200 characters. */
-const mostOfBody = 600;
-const mostOfRecord = 8_192;
+const maxOfBody = 600;
+const maxOfRecord = 8_192;
 
 const throwing = { id: "throw", execute: ({ data }: { data: unknown }) => raise(JSON.stringify(data)) };
 function raise(message: string): never {
@@ -55,7 +55,7 @@ async function findLongErrors(server: TestServer, requests: readonly [path: stri
     refused++;
     const { executionId: _, ...error } = JSON.parse(text);
     expect(error).toEqual({ success: false, error: expect.any(String) });
-    if (text.length > mostOfBody) found[`${path} ${JSON.stringify(body) ?? ""}`.slice(0, 200)] = text.length;
+    if (text.length > maxOfBody) found[`${path} ${JSON.stringify(body) ?? ""}`.slice(0, 200)] = text.length;
   }
   expect(refused).toBeGreaterThan(requests.length / 2);
   return found;
@@ -127,7 +127,7 @@ describe("an error that is about a long value", () => {
     expect(logged.length).toBeGreaterThan(0);
     const records = logged.map((record) => JSON.stringify(record));
     expect(
-      records.filter((text) => text.length > mostOfRecord).map((text) => [text.length, text.slice(0, 300)]),
+      records.filter((text) => text.length > maxOfRecord).map((text) => [text.length, text.slice(0, 300)]),
     ).toEqual([]);
     await server.close();
   });

@@ -176,7 +176,7 @@ describe("a window counter", () => {
 
   it("stores a bounded number of rate-limit keys, and removes the oldest", () => {
     let time = 0;
-    const counter = createWindowCounter({ limit: 1, windowMs: 1_000, most: 3, now: () => time });
+    const counter = createWindowCounter({ limit: 1, windowMs: 1_000, max: 3, now: () => time });
     for (const key of ["a", "b", "c", "d"]) counter.count(key);
     expect(counter.size).toBe(3);
     expect([counter.count("d"), counter.count("b")]).toEqual([1_000, 1_000]);

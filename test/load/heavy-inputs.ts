@@ -8,7 +8,7 @@ const count = bySize(24, 200);
 const turns = bySize(4, 8);
 const heapMb = bySize(160, 512);
 /** The heap, and the bytes that are outside of it: code, bodies as they arrive, pages of SQLite, socket buffers. */
-const mostMb = heapMb + bySize(350, 500);
+const maxMb = heapMb + bySize(350, 500);
 const timeout = bySize(300_000, 1_200_000);
 const bodyBytes = 2_097_152;
 
@@ -59,7 +59,7 @@ export function itSurvivesInputs(kind: string, pad: (space: number) => string): 
           `execution h${n}, which was accepted`,
         );
       }
-      expect(server.rss().peak, "MB").toBeLessThan(mostMb);
+      expect(server.rss().peak, "MB").toBeLessThan(maxMb);
       const afterwards = async () =>
         (await server.post("/workflows/heavy/execute", toBody(count + 4 * turns))).status === 200;
       await until(afterwards, "a 200 once the load is over");

@@ -5,7 +5,7 @@ import { leaveUnread, toGet } from "./unread.ts";
 
 const requests = 1_000;
 /** The most resident memory. All responses together have 1.7 GB. */
-const mostMb = 700;
+const maxMb = 700;
 
 it(`survives a client that sends ${requests} requests at once and reads no response, with a heap of 256 MB`, async () => {
   const server = await serve({ heapMb: 256, more: 350 });
@@ -20,6 +20,6 @@ it(`survives a client that sends ${requests} requests at once and reads no respo
     `${requests} pipelined requests: RSS ${server.lives() ? JSON.stringify(server.rss()) : "(it has ended)"}`,
   );
   expect(server.lives(), server.child.output().stderr.slice(-2_000)).toBe(true);
-  expect(server.rss().peak, "MB").toBeLessThan(mostMb);
+  expect(server.rss().peak, "MB").toBeLessThan(maxMb);
   expect((await server.get("/agents")).status).toBe(200);
 });

@@ -7,11 +7,11 @@ const requests = bySize(2_000, 30_000);
 const samples = 20;
 const workers = 8;
 /** The most that the heap may grow in the second half. In a short run, code is still being compiled. */
-const mostMb = bySize(2, 1);
+const maxMb = bySize(2, 1);
 const timeout = bySize(300_000, 1_800_000);
 
 it(
-  `keeps nothing of ${requests} requests: in their second half, the heap grows by less than ${mostMb} MB`,
+  `keeps nothing of ${requests} requests: in their second half, the heap grows by less than ${maxMb} MB`,
   async () => {
     // Full after the first samples: records that are kept by intention do not count as growth.
     const server = await serve({ limits: { logRecords: 100 } });
@@ -35,7 +35,7 @@ it(
     console.log(`heap in MB after each ${100 / samples} %: ${curve.map((mb) => mb.toFixed(2)).join(" ")}`);
     console.log(`growth ${growth.toFixed(2)} MB, RSS ${JSON.stringify(server.rss())} MB, ${JSON.stringify(statuses)}`);
     expect(Object.keys(statuses)).toEqual(["0", "101", "200", "202", "400", "404", "500", "502"]);
-    expect(growth, "MB of growth").toBeLessThan(mostMb);
+    expect(growth, "MB of growth").toBeLessThan(maxMb);
   },
   timeout,
 );

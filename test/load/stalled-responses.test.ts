@@ -6,7 +6,7 @@ import { leaveUnread, toGet } from "./unread.ts";
 
 const readers = bySize(60, 400);
 /** The most resident memory: that of an idle server and of its young generation, and a response for each reader. */
-const mostMb = 350 + 12 * readers;
+const maxMb = 350 + 12 * readers;
 const timeout = bySize(300_000, 1_200_000);
 
 // The kernel takes the first 4 MB of a response that is not read.
@@ -28,7 +28,7 @@ it(
     const after = await server.memory();
     const kept = Math.round((total(after) - total(before)) / 1_048_576);
     console.log(`${readers} unread responses of ${sizes}: RSS ${JSON.stringify(server.rss())} MB, ${kept} MB kept`);
-    expect(server.rss().peak, "MB").toBeLessThan(mostMb);
+    expect(server.rss().peak, "MB").toBeLessThan(maxMb);
     expect(kept, "MB that are kept after the cut").toBeLessThan(20);
   },
   timeout,

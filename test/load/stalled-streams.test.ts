@@ -6,7 +6,7 @@ import { leaveUnread, toGet } from "./unread.ts";
 
 const readers = bySize(60, 400);
 /** The most resident memory: that of an idle server and of its young generation, and `sseBufferBytes` for each reader. */
-const mostMb = 350 + 2 * readers;
+const maxMb = 350 + 2 * readers;
 const timeout = bySize(300_000, 1_200_000);
 
 it(
@@ -26,7 +26,7 @@ it(
     const after = await server.memory();
     const kept = Math.round((after.heapUsed + after.external - before.heapUsed - before.external) / 1_048_576);
     console.log(`${readers} unread streams: RSS ${JSON.stringify(server.rss())} MB, ${kept} MB kept`);
-    expect(server.rss().peak, "MB").toBeLessThan(mostMb);
+    expect(server.rss().peak, "MB").toBeLessThan(maxMb);
     expect(kept, "MB that are kept after the cut").toBeLessThan(20);
     await server.post("/gate");
     const state = "/workflows/noisy/executions/n/state";

@@ -11,8 +11,8 @@ export const agents: readonly Mutation[] = [
   {
     breaks: "One turn too few may run without a reader",
     file: "src/agents/turns/turns.ts",
-    find: "return detached.length + more <= most && own.length + more <= ofUser;",
-    replace: "return detached.length + more < most && own.length + more <= ofUser;",
+    find: "return detached.length + more <= max && own.length + more <= ofUser;",
+    replace: "return detached.length + more < max && own.length + more <= ofUser;",
     suite: "test/agents/turns/detached.test.ts",
   },
   {
@@ -200,8 +200,8 @@ export const agents: readonly Mutation[] = [
   {
     breaks: "Clients are told to ask a provider again at once",
     file: "src/agents/models/retry-after.ts",
-    find: "Math.min(Math.max(Math.ceil(seconds), 1), mostSeconds)",
-    replace: "Math.min(Math.ceil(seconds), mostSeconds)",
+    find: "Math.min(Math.max(Math.ceil(seconds), 1), maxSeconds)",
+    replace: "Math.min(Math.ceil(seconds), maxSeconds)",
     suite: "test/agents/provider/error-kinds.test.ts",
   },
   {

@@ -67,8 +67,8 @@ export const auth: readonly Mutation[] = [
   {
     breaks: "A path that is encoded twice passes the policy",
     file: "src/auth/readings.ts",
-    find: `const mostRounds = 3;`,
-    replace: `const mostRounds = 1;`,
+    find: `const maxRounds = 3;`,
+    replace: `const maxRounds = 1;`,
     suite: "test/auth/policy.test.ts",
   },
   {

@@ -12,7 +12,7 @@ export const cli: readonly Mutation[] = [
   {
     breaks: "An error message writes escape sequences to the terminal",
     file: "src/cli/fail.ts",
-    find: "lines.map((line) => toVisible(line, { most: longestLine }))",
+    find: "lines.map((line) => toVisible(line, { max: longestLine }))",
     replace: "lines.map((line) => line.slice(0, longestLine))",
     suite: "test/cli/usage.test.ts",
   },

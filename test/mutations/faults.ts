@@ -34,8 +34,8 @@ export const faults: readonly Mutation[] = [
   {
     breaks: "A client that reads nothing keeps its response in memory",
     file: "src/server/network/stalled.ts",
-    find: "else if (++last.checks >= most) socket.destroy();",
-    replace: "else if (last.checks++ >= most * 1_000) socket.destroy();",
+    find: "else if (++last.checks >= max) socket.destroy();",
+    replace: "else if (last.checks++ >= max * 1_000) socket.destroy();",
     suite: "test/server/unread-responses.test.ts",
   },
   {

@@ -215,7 +215,7 @@ export const http: readonly Mutation[] = [
   {
     breaks: "A client fills the memory with pipelined requests",
     file: "src/server/network/in-turn.ts",
-    find: `if (queue && queue.push([req, res]) > mostWaiting) socket.destroy();`,
+    find: `if (queue && queue.push([req, res]) > maxWaiting) socket.destroy();`,
     replace: `if (queue) queue.push([req, res]);`,
     suite: "test/server/unread-responses.test.ts",
   },

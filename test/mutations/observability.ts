@@ -53,8 +53,8 @@ export const observability: readonly Mutation[] = [
   {
     breaks: "A part of a secret at the end of a long text is logged",
     file: "src/observability/record.ts",
-    find: `cut(redact.text(text.slice(0, mostLetters + secretRoom)), mostLetters);`,
-    replace: `redact.text(text.slice(0, mostLetters));`,
+    find: `cut(redact.text(text.slice(0, maxLetters + secretRoom)), maxLetters);`,
+    replace: `redact.text(text.slice(0, maxLetters));`,
     suite: "test/observability/redact/redact.test.ts",
   },
   {

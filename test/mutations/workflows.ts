@@ -152,7 +152,7 @@ export const workflows: readonly Mutation[] = [
   {
     breaks: "More than the latest 100 missed ticks are made up after several restarts",
     file: "src/schedules/scheduler.ts",
-    find: `missed: all.slice(-mostDue)`,
+    find: `missed: all.slice(-maxDue)`,
     replace: `missed: all`,
     suite: "test/schedules/rules.test.ts",
   },
@@ -160,7 +160,7 @@ export const workflows: readonly Mutation[] = [
     breaks: "After 32 ticks no schedule is worked on",
     file: "src/schedules/scheduler.ts",
     find: `    this.#working--;`,
-    replace: `    this.#working = Math.min(this.#working, mostWorking);`,
+    replace: `    this.#working = Math.min(this.#working, maxWorking);`,
     suite: "test/schedules/rules.test.ts",
   },
   {
@@ -173,8 +173,8 @@ export const workflows: readonly Mutation[] = [
   {
     breaks: "Late ticks that could not be started all begin at once",
     file: "src/schedules/entry.ts",
-    find: `this.due = [...late.slice(-1), ...rest].slice(-mostDue);`,
-    replace: `this.due = [...late, ...rest].slice(-mostDue);`,
+    find: `this.due = [...late.slice(-1), ...rest].slice(-maxDue);`,
+    replace: `this.due = [...late, ...rest].slice(-maxDue);`,
     suite: "test/schedules/rules.test.ts",
   },
   {

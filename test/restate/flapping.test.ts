@@ -11,7 +11,7 @@ const flapMs = bySize(10_000, 120_000);
 const checkMs = 500;
 /** The time between two starts. */
 const everyMs = 250;
-const leastRounds = 4;
+const minRounds = 4;
 const cut = "Got abort error from connection";
 const workflowOf = (id: string): string => id.replace(/\d+/, "");
 const lastOf = (id: string): string => (workflowOf(id) === "gated" ? "s3" : "s5");
@@ -56,7 +56,7 @@ it(
     const begunAt = performance.now();
     const isOver = (): boolean => performance.now() - begunAt > flapMs;
     const loading = load(all, isOver);
-    for (let round = 0; !isOver() || round < leastRounds; round++) {
+    for (let round = 0; !isOver() || round < minRounds; round++) {
       for (const [index, replica] of all.entries()) replicas.checked(replica, (round + index) % 2 === 0);
       await sleep(checkMs);
     }

@@ -1,7 +1,7 @@
 import { expect, it } from "vitest";
 import {
   countRun,
-  mostCrashes,
+  maxCrashes,
   type LineTurn,
   type TurnOrders,
 } from "../../src/backends/restate/conversations/line-turn.ts";
@@ -158,5 +158,5 @@ it("crashes of a turn count in a row, without a new record between them", () => 
   begun.crashes--; // a shutdown
   expect(countRun(begun, 3)).toMatchObject({ run: 5, crashes: 1 });
   expect(countRun(begun, 3)).toMatchObject({ crashes: 2 });
-  expect(countRun(begun, 3)).toMatchObject({ crashes: mostCrashes });
+  expect(countRun(begun, 3)).toMatchObject({ crashes: maxCrashes });
 });

@@ -86,8 +86,8 @@ async function mayDecide(
   return (await authorizer.ask(asked)) ?? isOwn;
 }
 
-/** The most approvals that `authorize` is asked about for one page, and at the same time. */
-const mostAsked = 1_000;
+/** Max approvals that `authorize` is asked about for one page, and at the same time. */
+const maxAsked = 1_000;
 const atOnce = 200;
 
 /**
@@ -104,7 +104,7 @@ export async function listApprovals(
   const allowed: FoundCall[] = [];
   let { after } = filter;
   for (let asked = 0; ;) {
-    const size = authorizer && asked > 0 ? Math.min(atOnce, mostAsked - asked) : limit;
+    const size = authorizer && asked > 0 ? Math.min(atOnce, maxAsked - asked) : limit;
     const page = await conversations.listCalls({ owner, after, limit: size });
     const isAllowed = await Promise.all(
       page.calls.map((call) => agents.has(call.key.agentId) && mayDecide(request, withInput(call), call.key, userId)),
@@ -116,7 +116,7 @@ export async function listApprovals(
     }
     asked += page.calls.length;
     if (!page.hasMore) return { calls: allowed, next: undefined };
-    if (allowed.length === limit || asked >= mostAsked) return { calls: allowed, next: after };
+    if (allowed.length === limit || asked >= maxAsked) return { calls: allowed, next: after };
   }
 }
 

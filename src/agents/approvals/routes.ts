@@ -11,7 +11,7 @@ import { wholeNumber } from "../../http/whole-number.ts";
 import type { Agents } from "../agents.ts";
 import { toTextResult } from "../answers/text-result.ts";
 import type { AgentCall, CallOrigin } from "../call/call.ts";
-import { AlreadyDecided, mostOfReason } from "../call/decisions.ts";
+import { AlreadyDecided, maxOfReason } from "../call/decisions.ts";
 import { mayRead, toAskedUser } from "../conversations/access.ts";
 import { UserQuery } from "../conversations/find-conversation.ts";
 import type { AgentsOfSnapshot } from "../find-agent.ts";
@@ -48,7 +48,7 @@ const DecidedShape = v.pipe(
   v.title("DecidedApproval"),
 );
 type DecidedApproval = v.InferOutput<typeof DecidedShape>;
-const reason = v.optional(v.pipe(v.string(), v.maxLength(mostOfReason, `expected at most ${mostOfReason} characters`)));
+const reason = v.optional(v.pipe(v.string(), v.maxLength(maxOfReason, `expected at most ${maxOfReason} characters`)));
 
 export function approvalRoutes(agents: Agents): readonly Route<AgentsOfSnapshot>[] {
   const { conversations } = agents;

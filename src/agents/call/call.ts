@@ -52,7 +52,7 @@ export interface CallParts {
   readonly agent: PreparedAgent;
   readonly operation: Operation;
   readonly conversations: Conversations;
-  /** The most bytes of a stored conversation in a prompt. */
+  /** Max bytes of a stored conversation in a prompt. */
   readonly conversationBytes: number;
 }
 /** The result of a call. */

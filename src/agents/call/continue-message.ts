@@ -2,7 +2,7 @@ import type { ModelMessage } from "ai";
 import { notFound, ServeError } from "../../core/error.ts";
 import type { ChangedMessage } from "../../engine/contract/conversations.ts";
 import type { Approver } from "../../engine/stored/pending-calls.ts";
-import { decide, mostOfReason, type Decided, type Decision } from "./decisions.ts";
+import { decide, maxOfReason, type Decided, type Decision } from "./decisions.ts";
 import { toDrafts, toStored, withModels, type Draft } from "./draft.ts";
 import { invalid } from "./files.ts";
 import { openCalls, partsOf, type ClientMessage } from "./messages.ts";
@@ -124,8 +124,8 @@ function toDecisions({ models }: ClientMessage, by: Approver | undefined): Decis
     return message.content.flatMap((part): Decision[] => {
       if (part.type !== "tool-approval-response") return [];
       const { approvalId: id, approved, reason } = part;
-      if (reason && reason.length > mostOfReason) {
-        throw invalid("input", `the reason of an approval has more than ${mostOfReason} characters`);
+      if (reason && reason.length > maxOfReason) {
+        throw invalid("input", `the reason of an approval has more than ${maxOfReason} characters`);
       }
       const call = calls.get(`tool-approval-request${id}`);
       return approved && call !== undefined && results.has(call) ? [] : [{ id, approved, reason, by }];

@@ -2,8 +2,8 @@ import { ServeError } from "../../core/error.ts";
 import type { CallOutcome, DecidedCall, PendingCall } from "../../engine/stored/pending-calls.ts";
 import { superseded, type OpenApproval } from "./pending-calls.ts";
 
-/** The most characters of a reason. */
-export const mostOfReason = 1_000;
+/** Max characters of a reason. */
+export const maxOfReason = 1_000;
 
 /** A decision about a call that waits. */
 export interface Decision extends Omit<CallOutcome, "at"> {

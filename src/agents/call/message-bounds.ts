@@ -45,7 +45,7 @@ function innerLists(part: unknown): PartLists {
   return { parts: toList(parts), "output.value": type === "content" ? toList(value) : [] };
 }
 
-/** The most values in the fields of `metadataKeys`, of all messages. The SDK's schemas need about 10 µs for each. */
+/** Max values in the fields of `metadataKeys`, of all messages. The SDK's schemas need about 10 µs for each. */
 const maxMetadata = 5_000;
 const providerKeys = ["providerOptions", "providerMetadata", "callProviderMetadata", "resultProviderMetadata"];
 const metadataKeys = [...providerKeys, "toolMetadata", "citations"];
@@ -86,13 +86,13 @@ function checkProviders(metadata: unknown, where: string): void {
 }
 
 /** Counts a value and the values in it. Ends once there are more than `most`. */
-function countValues(value: unknown, most: number): number {
+function countValues(value: unknown, max: number): number {
   if (typeof value !== "object" || value === null) return 1;
   let count = 1;
   const keys = Array.isArray(value) ? value.keys() : Object.keys(value);
   for (const key of keys) {
-    count += countValues((value as Record<PropertyKey, unknown>)[key], most - count);
-    if (count > most) break;
+    count += countValues((value as Record<PropertyKey, unknown>)[key], max - count);
+    if (count > max) break;
   }
   return count;
 }

@@ -2,8 +2,8 @@ import type { LanguageModelV4StreamPart } from "@ai-sdk/provider";
 import type { LanguageModelUsage } from "ai";
 import type { Clock } from "../../core/clock.ts";
 
-/** The most intervals between parts that count. */
-const most = 10_000;
+/** Max intervals between parts that count. */
+const max = 10_000;
 
 /** The times at which the parts of one model call arrive. The SDK measures them only where it streams itself. */
 export class PartTimes {
@@ -22,7 +22,7 @@ export class PartTimes {
     if (!isOutput(part)) return;
     const at = this.#clock.monotonic();
     if (this.#first === undefined) this.#first = at - this.#since;
-    else if (this.#between.length < most) this.#between.push(at - this.#last);
+    else if (this.#between.length < max) this.#between.push(at - this.#last);
     this.#last = at;
   }
 

@@ -1,6 +1,6 @@
 import type { ModelMessage } from "ai";
 import { ServeError } from "../../core/error.ts";
-import { mostPending, type CallOutcome, type PendingCall } from "../../engine/stored/pending-calls.ts";
+import { maxPending, type CallOutcome, type PendingCall } from "../../engine/stored/pending-calls.ts";
 import type { ExecutionCall } from "../messages/ui-message.ts";
 import type { Draft } from "./draft.ts";
 import type { InnerCall } from "../tools/inner-approval.ts";
@@ -56,10 +56,10 @@ export function toPendingCalls(draft: Draft, at: number): PendingCall[] {
   const answered = new Set(models.flatMap(partsOf).map(answerOf));
   const pending = openApprovals(models).filter(({ id }) => !answered.has(id));
   const executions = openExecutions(draft);
-  if (pending.length + executions.length > mostPending) {
+  if (pending.length + executions.length > maxPending) {
     const count = pending.length + executions.length;
     const what = executions.length === 0 ? "wait for approval" : "wait";
-    const message = `The answer has ${count} tool calls that ${what}: the limit is ${mostPending}`;
+    const message = `The answer has ${count} tool calls that ${what}: the limit is ${maxPending}`;
     throw new ServeError(500, message, { retry: false });
   }
   return [

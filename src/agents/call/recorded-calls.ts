@@ -11,7 +11,7 @@ import type { AgentInput } from "./messages.ts";
 export interface RecordLimits {
   /** The largest record, as JSON. */
   readonly stepValueBytes: number;
-  /** The most bytes of all records of a turn. */
+  /** Max bytes of all records of a turn. */
   readonly executionBytes: number;
 }
 

@@ -1,5 +1,5 @@
 import { notFound, ServeError } from "../../core/error.ts";
-import { mostNested } from "../tools/agent-tool.ts";
+import { maxNested } from "../tools/agent-tool.ts";
 import type { ToolOutside, ToolTargets } from "../tools/outside.ts";
 import type { AgentDefinition } from "../define.ts";
 import type { ContinuedCall } from "../tools/inner-approval.ts";
@@ -12,7 +12,7 @@ export function createToolAsk(
   stream: (call: AgentCall) => AsyncGenerator<StreamPart>,
 ): ToolOutside["ask"] {
   return async ({ agentId, prompt, call, signal, step, turn, depth, mayWait, continued }) => {
-    if (depth > mostNested) throw new ServeError(500, `More than ${mostNested} agents wait for each other`);
+    if (depth > maxNested) throw new ServeError(500, `More than ${maxNested} agents wait for each other`);
     const agent = findAgent(agentId)?.definition;
     if (!agent) throw notFound(`Agent ${agentId} not found`);
     if (continued) refuseGone(agent, continued);

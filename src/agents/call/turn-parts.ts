@@ -78,7 +78,7 @@ export interface TurnStore {
   readonly at: number;
   /** Aborted when the turn is ended early. */
   readonly signal: AbortSignal;
-  /** The most bytes of messages in the prompt. The last message is always in it. */
+  /** Max bytes of messages in the prompt. The last message is always in it. */
   readonly maxBytes: number;
   /** Called with the number of model messages that were left out because of `maxBytes`, if there are any. */
   readonly onOmitted: (count: number) => void;

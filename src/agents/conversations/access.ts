@@ -126,8 +126,8 @@ function ask(
   return authorizer?.ask({ action, user: identity.caller?.user, agentId, conversation });
 }
 
-/** The most conversations that `authorize` is asked about for one page, and at the same time. */
-const mostAsked = 1_000;
+/** Max conversations that `authorize` is asked about for one page, and at the same time. */
+const maxAsked = 1_000;
 const atOnce = 200;
 
 /**
@@ -145,7 +145,7 @@ export async function listConversations(
   const allowed: StoredConversation[] = [];
   let { after } = filter;
   for (let asked = 0; ;) {
-    const size = request.snapshot.authorizer && asked > 0 ? Math.min(atOnce, mostAsked - asked) : limit;
+    const size = request.snapshot.authorizer && asked > 0 ? Math.min(atOnce, maxAsked - asked) : limit;
     const page = await conversations.list({ ...filter, after, limit: size });
     const isAllowed = await Promise.all(page.conversations.map((one) => ask(request, action, filter, one) ?? !isOther));
     for (const [index, one] of page.conversations.entries()) {
@@ -155,7 +155,7 @@ export async function listConversations(
     }
     asked += page.conversations.length;
     const { hasMore } = page;
-    if (!hasMore || allowed.length === limit || asked >= mostAsked)
+    if (!hasMore || allowed.length === limit || asked >= maxAsked)
       return { conversations: allowed, hasMore, next: hasMore ? after : undefined };
   }
 }

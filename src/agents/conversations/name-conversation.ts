@@ -1,6 +1,6 @@
 import { within } from "../../core/within.ts";
 import type { ConversationKey, Conversations } from "../../engine/contract/conversations.ts";
-import { lengthOf, mostTitle } from "../../engine/stored/stored-conversation.ts";
+import { lengthOf, maxTitle } from "../../engine/stored/stored-conversation.ts";
 import type { Operation } from "../call/operation.ts";
 import type { StoredUiMessage } from "../messages/ui-message.ts";
 
@@ -12,7 +12,7 @@ interface NewConversation {
 }
 
 /** The time that the hook has. */
-const mostMs = 30_000;
+const maxMs = 30_000;
 
 /** Gives a new conversation the title that the hook of its agent returns. A title that was changed meanwhile stays. Never rejects. */
 export async function nameConversation(
@@ -27,12 +27,12 @@ export async function nameConversation(
   try {
     const naming = (async () => hook({ agent, context, runtime, message: structuredClone(message), title }))();
     const onLate = (): never => {
-      throw new Error(`No title within ${mostMs / 1_000} seconds`);
+      throw new Error(`No title within ${maxMs / 1_000} seconds`);
     };
-    const given: unknown = await within(mostMs, naming, { onLate, keepAlive: false, clock });
+    const given: unknown = await within(maxMs, naming, { onLate, keepAlive: false, clock });
     if (given === undefined) return;
     if (typeof given !== "string" || !isTitle(given))
-      throw new TypeError(`Expected a title of 1 to ${mostTitle} characters`);
+      throw new TypeError(`Expected a title of 1 to ${maxTitle} characters`);
     await conversations.rename(key, { title: given.trim(), from: title });
   } catch (error) {
     context.logger.warn("The hook title failed: the title is the first words of the conversation", { error });
@@ -40,4 +40,4 @@ export async function nameConversation(
 }
 
 /** Returns true for a text of 1 to 200 characters, without the space around it. */
-export const isTitle = (text: string): boolean => text.trim() !== "" && lengthOf(text.trim()) <= mostTitle;
+export const isTitle = (text: string): boolean => text.trim() !== "" && lengthOf(text.trim()) <= maxTitle;

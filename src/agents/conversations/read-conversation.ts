@@ -6,8 +6,8 @@ import type { RunningTurn } from "../turns/turns.ts";
 import type { AskedConversation } from "./find-conversation.ts";
 import { toView, type OpenConversationView } from "./shapes.ts";
 
-/** The most messages of a page. */
-const mostMessages = 100;
+/** Max messages of a page. */
+const maxMessages = 100;
 
 /** Reads a page of a conversation. While a turn runs, it ends before the answer of that turn. */
 export async function readConversation(
@@ -35,8 +35,8 @@ async function readBefore(
   const { until, fresh = [] } = turn?.shown ?? {};
   const index = fresh.findIndex(({ id }) => id === before);
   const isStored = before !== undefined && index < 0;
-  const stored = await read({ before: isStored ? before : until, limit: mostMessages });
+  const stored = await read({ before: isStored ? before : until, limit: maxMessages });
   const answer = stored.findIndex(({ id }) => id === turn?.answerId);
   const shown = answer < 0 ? stored : stored.slice(0, answer);
-  return isStored ? shown : [...shown, ...(index < 0 ? fresh : fresh.slice(0, index))].slice(-mostMessages);
+  return isStored ? shown : [...shown, ...(index < 0 ? fresh : fresh.slice(0, index))].slice(-maxMessages);
 }

@@ -4,7 +4,7 @@ export class JoinedText {
   readonly #pieces: string[] = [];
 
   add(piece: string): void {
-    if (this.#pieces.push(piece) >= most) this.#join();
+    if (this.#pieces.push(piece) >= max) this.#join();
   }
 
   toString(): string {
@@ -17,5 +17,5 @@ export class JoinedText {
   }
 }
 
-/** The most pieces that are kept apart. */
-const most = 16;
+/** Max pieces that are kept apart. */
+const max = 16;

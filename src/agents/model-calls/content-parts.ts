@@ -11,8 +11,8 @@ interface OpenText {
   isCut: boolean;
 }
 
-/** The most characters of a text that are kept. `ShownValues` cuts the rest. */
-const mostLength = 65_536;
+/** Max characters of a text that are kept. `ShownValues` cuts the rest. */
+const maxLength = 65_536;
 
 /** The answer of a model as a list of contents. The pieces of a stream are joined. */
 export class ContentParts {
@@ -42,7 +42,7 @@ export class ContentParts {
 
   #append(type: OpenText["type"], id: string, delta: string): void {
     const opened = this.#open.get(`${type} ${id}`) ?? this.#begin(type, id);
-    const piece = delta.slice(0, mostLength - opened.length);
+    const piece = delta.slice(0, maxLength - opened.length);
     opened.isCut ||= piece.length < delta.length;
     opened.length += piece.length;
     if (piece !== "") opened.text.add(piece);

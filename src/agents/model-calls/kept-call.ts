@@ -11,9 +11,9 @@ import type { Usage } from "../shapes.ts";
 import { ContentParts } from "./content-parts.ts";
 import { ShownValues } from "./shown-value.ts";
 
-/** The most characters of the prompt and of the answer of one call that are kept. */
-const mostPrompt = 4_194_304;
-const mostAnswer = 1_048_576;
+/** Max characters of the prompt and of the answer of one call that are kept. */
+const maxPrompt = 4_194_304;
+const maxAnswer = 1_048_576;
 /** The bytes that a call counts beside its texts. */
 const ownBytes = 512;
 
@@ -103,7 +103,7 @@ export class KeptCall {
   }
 
   #toAnswered(): Answered {
-    const values = new ShownValues(mostAnswer);
+    const values = new ShownValues(maxAnswer);
     const parts = (this.#parts?.all() ?? []).map((part) => values.copy(part) ?? { truncated: true });
     return { parts, finishReason: this.#finishReason, usage: this.#usage };
   }
@@ -135,7 +135,7 @@ const fromBytes = <T>(bytes: Buffer): T => JSON.parse(bytes.toString()) as T;
 function toAsked({ prompt, tools }: LanguageModelV4CallOptions): Asked {
   const first = prompt.findIndex(({ role }) => role !== "system");
   const system = prompt.slice(0, first < 0 ? prompt.length : first);
-  const values = new ShownValues(mostPrompt);
+  const values = new ShownValues(maxPrompt);
   const instructions = values.copy(system.map(({ content }) => content).join("\n\n")) as string; // a copy of a text
   const messages = toMessages(prompt.slice(system.length), values);
   const omittedMessages = prompt.length - system.length - messages.length;

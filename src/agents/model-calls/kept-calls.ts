@@ -3,9 +3,9 @@ import type { Clock } from "../../core/clock.ts";
 import type { ConversationKey } from "../../engine/contract/conversations.ts";
 import { KeptCall, type ModelCallView } from "./kept-call.ts";
 
-/** The most bytes of all calls, and the most turns. */
-export const mostBytes: number = 32 * 1024 * 1024;
-export const mostTurns = 1_000;
+/** Max bytes of all calls, and max turns. */
+export const maxBytes: number = 32 * 1024 * 1024;
+export const maxTurns = 1_000;
 
 interface KeptTurn {
   readonly conversation: string;
@@ -72,10 +72,10 @@ export class KeptCalls {
     turn.bytes += bytes;
     this.#bytes += bytes;
     for (const [id, oldest] of this.#turns) {
-      if (this.#turns.size <= mostTurns && this.#bytes <= mostBytes) return;
+      if (this.#turns.size <= maxTurns && this.#bytes <= maxBytes) return;
       if (oldest !== turn) this.#drop(id, oldest);
     }
-    while (this.#bytes > mostBytes && turn.calls.length > 1) {
+    while (this.#bytes > maxBytes && turn.calls.length > 1) {
       const lost = turn.calls.shift()!.bytes; // there are several
       turn.bytes -= lost;
       this.#bytes -= lost;

@@ -1,9 +1,9 @@
 import { isObject } from "../../core/json.ts";
 
-/** The most bytes of a text, and of the data of a file. */
-const mostText = 65_536;
-const mostFile = 16_384;
-const mostDepth = 64;
+/** Max bytes of a text, and of the data of a file. */
+const maxText = 65_536;
+const maxFile = 16_384;
+const maxDepth = 64;
 
 /**
  * Copies values of a model call as plain JSON, for people. Long texts are cut, long files are replaced by their size. The
@@ -13,8 +13,8 @@ export class ShownValues {
   /** The characters that further values may have. */
   left: number;
 
-  constructor(most: number) {
-    this.left = most;
+  constructor(max: number) {
+    this.left = max;
   }
 
   copy(value: unknown): unknown {
@@ -29,15 +29,15 @@ export class ShownValues {
     if (value instanceof URL) return this.#copyText(value.href);
     if (value instanceof Date) return whole(value);
     if (value instanceof Uint8Array)
-      return value.byteLength > mostFile
+      return value.byteLength > maxFile
         ? whole({ bytes: value.byteLength })
         : this.#copyText(Buffer.from(value).toString("base64"));
-    if (depth === mostDepth || this.left <= 0) return { value: undefined, isCut: true };
+    if (depth === maxDepth || this.left <= 0) return { value: undefined, isCut: true };
     return Array.isArray(value) ? this.#copyItems(value, depth) : this.#copyFields(value, depth);
   }
 
   #copyText(text: string): Copy {
-    const shown = cutText(text, Math.min(mostText, Math.max(this.left, 0)));
+    const shown = cutText(text, Math.min(maxText, Math.max(this.left, 0)));
     this.left -= shown.length;
     return { value: shown, isCut: shown.length < text.length };
   }
@@ -56,7 +56,7 @@ export class ShownValues {
 
   #copyFields(fields: object, depth: number): Copy {
     const bytes = toFileBytes(fields);
-    if (bytes > mostFile) {
+    if (bytes > maxFile) {
       const { type, mediaType, filename } = fields as Record<string, unknown>;
       return this.#copyFields({ type, mediaType, ...(typeof filename === "string" && { filename }), bytes }, depth);
     }
@@ -91,8 +91,8 @@ function toFileBytes(part: object): number {
 }
 
 /** Returns the beginning of a text that has at most this number of bytes. */
-export function cutText(text: string, most: number = mostText): string {
-  if (text.length * 3 <= most || Buffer.byteLength(text) <= most) return text;
-  const { read } = new TextEncoder().encodeInto(text.slice(0, most), new Uint8Array(most));
+export function cutText(text: string, max: number = maxText): string {
+  if (text.length * 3 <= max || Buffer.byteLength(text) <= max) return text;
+  const { read } = new TextEncoder().encodeInto(text.slice(0, max), new Uint8Array(max));
   return text.slice(0, read);
 }

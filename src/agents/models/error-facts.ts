@@ -19,7 +19,7 @@ export function toErrorFacts(error: unknown): ErrorFacts {
   const texts: string[] = [];
   let headers: Readonly<Record<string, unknown>> | undefined;
   const nodes: unknown[] = [error];
-  for (let index = 0; index < nodes.length && index < mostNodes; index++) {
+  for (let index = 0; index < nodes.length && index < maxNodes; index++) {
     const node = nodes[index];
     if (typeof node === "string") texts.push(node);
     if (!isObject(node)) continue;
@@ -34,18 +34,18 @@ export function toErrorFacts(error: unknown): ErrorFacts {
   return { status: statuses[0], names, texts, headers: headers ?? {} };
 }
 
-const mostNodes = 16;
+const maxNodes = 16;
 
 /** Returns the body of an error response. Of a response without an error status, which may be an answer, only `error`. */
 function toBody({ data, responseBody }: Record<string, unknown>, status: number | undefined): unknown[] {
-  const isShort = typeof responseBody === "string" && responseBody.length <= mostOfBody;
+  const isShort = typeof responseBody === "string" && responseBody.length <= maxOfBody;
   const body = data ?? (isShort ? tryParseJson(responseBody) : undefined);
   if (!isObject(body)) return [];
   return status === undefined ? [body["error"]] : [body];
 }
 
 /** The longest body that is parsed, in characters. */
-const mostOfBody = 65_536;
+const maxOfBody = 65_536;
 
 /** Returns an error status. Some providers send it as text. */
 function toStatus(value: unknown): number | undefined {

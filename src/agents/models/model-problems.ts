@@ -28,7 +28,7 @@ export async function findModelProblems(agents: readonly AgentDefinition[], root
 
 async function findModelProblem({ id, model }: AgentDefinition, root: string): Promise<ModelProblem | undefined> {
   if (typeof model !== "string") return undefined;
-  const needs = (what: string): string => toVisible(`agent ${id}: the model ${model} needs ${what}`, { most: 200 });
+  const needs = (what: string): string => toVisible(`agent ${id}: the model ${model} needs ${what}`, { max: 200 });
   const source = findSource(model, root);
   if (source === "gateway") return undefined;
   const { packageName, provider, file } = source;
@@ -36,7 +36,7 @@ async function findModelProblem({ id, model }: AgentDefinition, root: string): P
     return {
       agentId: id,
       message: needs(`the package ${packageName}`),
-      hint: toVisible(`npm install ${packageName}, or set AI_GATEWAY_API_KEY to use the AI gateway`, { most: 200 }),
+      hint: toVisible(`npm install ${packageName}, or set AI_GATEWAY_API_KEY to use the AI gateway`, { max: 200 }),
     };
   }
   const missing = findMissingVariables(provider);

@@ -1,5 +1,5 @@
 import { cut } from "../../core/cut.ts";
-import { mostOfMessage, toErrorMessage } from "../../core/error.ts";
+import { maxOfMessage, toErrorMessage } from "../../core/error.ts";
 import { toErrorFacts } from "./error-facts.ts";
 
 /** Returns the provider's own message about an error, without secrets. If it sent none: the message of the error. */
@@ -7,7 +7,7 @@ export function toProviderMessage(error: unknown): string {
   const { texts } = toErrorFacts(error);
   // An error without a message of the provider has the text of its status, which the body may say better.
   const text = texts.findLast((found) => found.trim() !== "") ?? toErrorMessage(error);
-  return cut(withoutSecrets(text.slice(0, 2 * mostOfMessage)), mostOfMessage);
+  return cut(withoutSecrets(text.slice(0, 2 * maxOfMessage)), maxOfMessage);
 }
 
 /** Removes the query and the user of URLs, and keys: those of the environment, and those that look like one. */

@@ -5,9 +5,9 @@
 export function toRetryAfter(headers: Readonly<Record<string, unknown>>, now: number): number | undefined {
   const given = [toNumber(headers["retry-after-ms"]) / 1_000, toSeconds(headers["retry-after"], now)];
   const seconds = given.find((value) => Number.isFinite(value) && value >= 0);
-  return seconds === undefined ? undefined : Math.min(Math.max(Math.ceil(seconds), 1), mostSeconds);
+  return seconds === undefined ? undefined : Math.min(Math.max(Math.ceil(seconds), 1), maxSeconds);
 }
-const mostSeconds = 3_600;
+const maxSeconds = 3_600;
 
 /** Converts a number of seconds or a date. */
 function toSeconds(value: unknown, now: number): number {

@@ -40,5 +40,5 @@ const PromptShape: Schema = v.object({
   prompt: v.pipe(v.string(), v.minLength(1), v.description("The question, with everything that the agent must know")),
 });
 
-/** The most agents that wait for each other's answers. */
-export const mostNested = 5;
+/** Max agents that wait for each other's answers. */
+export const maxNested = 5;

@@ -54,7 +54,7 @@ export class AnswerLog {
     const isDelta = part.type === "text-delta" || part.type === "reasoning-delta" || part.type === "tool-input-delta";
     if (isDelta && last?.texts && isSameText(last.part as Delta, part)) {
       last.texts.push(textOf(part));
-      this.#join(mostApart);
+      this.#join(maxApart);
     } else {
       this.#join(2);
       this.#entries.push({ part, texts: isDelta ? [textOf(part)] : undefined });
@@ -121,7 +121,7 @@ export class AnswerLog {
   }
 
   #change(cursor: Cursor): Promise<void> {
-    this.#join(mostApart);
+    this.#join(maxApart);
     return new Promise((resolve) => (cursor.wake = resolve));
   }
 
@@ -134,7 +134,7 @@ export class AnswerLog {
       return part;
     }
     if (cursor.text < texts.length) {
-      const isLate = texts.length - cursor.text > mostPending;
+      const isLate = texts.length - cursor.text > maxPending;
       const end = isLate ? texts.length : cursor.text + 1;
       const text = texts.slice(cursor.text, end).join("");
       cursor.text = end;
@@ -148,9 +148,9 @@ export class AnswerLog {
 }
 
 /** The deltas of one text that a reader gets one by one. */
-const mostPending = 100;
+const maxPending = 100;
 /** The texts of an entry that are kept apart, although every reader has them. */
-const mostApart = 16;
+const maxApart = 16;
 
 const textOf = (part: Delta): string => (part.type === "tool-input-delta" ? part.delta : part.text);
 const withText = (part: Delta, text: string): Delta =>

@@ -6,7 +6,7 @@ import type { LiveTurn } from "./live-turn.ts";
 
 /** The time after its end for which an answer is still streamed, and the most answers that this is known of. */
 export const replayMs = 30_000;
-const mostEnded = 10_000;
+const maxEnded = 10_000;
 
 /** The last answers of conversations, with the times of their ends. */
 export class EndedTurns {
@@ -22,7 +22,7 @@ export class EndedTurns {
     this.#ended.delete(key);
     this.#ended.set(key, { answerId, at: this.#clock.monotonic() });
     for (const [old, ended] of this.#ended) {
-      if (this.#ended.size <= mostEnded && !this.#isOld(ended)) break;
+      if (this.#ended.size <= maxEnded && !this.#isOld(ended)) break;
       this.#ended.delete(old);
     }
   }

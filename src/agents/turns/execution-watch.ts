@@ -121,7 +121,7 @@ export class ExecutionWatch {
   async #check(executionId: string, key: ConversationKey | undefined): Promise<boolean> {
     const { conversations, readEnd, continueWith, logger } = this.#parts;
     const { signal } = this.#closed;
-    for (let delay = againMs; !signal.aborted; delay = Math.min(delay * 2, mostAgainMs)) {
+    for (let delay = againMs; !signal.aborted; delay = Math.min(delay * 2, maxAgainMs)) {
       try {
         const call = await conversations.findCall(executionId, key);
         if (call?.type !== "execution" || call.outcome) return true;
@@ -150,4 +150,4 @@ const prefix = "child:";
 const pageSize = 100;
 const lookAgainMs = 60_000;
 const againMs = 500;
-const mostAgainMs = 60_000;
+const maxAgainMs = 60_000;

@@ -37,8 +37,8 @@ import { fromExecution, toExecution, type TurnCall } from "./stored-turn.ts";
 export interface TurnsParts {
   readonly engine: Pick<Engine, "begin" | "clock">;
   readonly conversations: Conversations;
-  /** The most turns that continue without a reader: of the process, and of one user. */
-  readonly detached: { readonly most: number; readonly ofUser: number };
+  /** Max turns that continue without a reader: of the process, and of one user. */
+  readonly detached: { readonly max: number; readonly ofUser: number };
   /** Begins a call. Throws if there are too many. */
   begin(call: BegunCall, isRepeated: boolean): Operation;
   readonly findAgent: ToolTargets["findAgent"];
@@ -244,11 +244,11 @@ export class Turns {
 
   /** Whether there may be the turns without a reader that there are, and some more. */
   #mayDetach(userId: string | undefined, more = 0): boolean {
-    const { most, ofUser } = this.#parts.detached;
+    const { max, ofUser } = this.#parts.detached;
     const live = [...this.#live.values()].filter(({ log, isAwaited }) => log.readers + +isAwaited === 0 && !log.isOver);
     const detached = [...live, ...this.#beginning];
     const own = detached.filter((turn) => userId !== undefined && turn.userId === userId);
-    return detached.length + more <= most && own.length + more <= ofUser;
+    return detached.length + more <= max && own.length + more <= ofUser;
   }
 
   /** The turn of a conversation that runs. */

@@ -34,5 +34,5 @@ export function toUsageRow({ agentId, callContext, model, usage, at }: CountedCa
 }
 
 /** More than any call has: sums of it are exact, and fit the store. */
-const mostTokens = 1_000_000_000;
-const toTokens = (tokens: unknown): number => Math.min(mostTokens, Math.round(toCount(tokens)));
+const maxTokens = 1_000_000_000;
+const toTokens = (tokens: unknown): number => Math.min(maxTokens, Math.round(toCount(tokens)));

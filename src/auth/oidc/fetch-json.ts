@@ -1,7 +1,7 @@
 import { isObject, tryParseJson } from "../../core/json.ts";
 
-/** The most bytes of a response of an issuer, after decompression. Real ones have a few KB. */
-const mostBytes = 256 * 1_024;
+/** Max bytes of a response of an issuer, after decompression. Real ones have a few KB. */
+const maxBytes = 256 * 1_024;
 
 /**
  * Reads a JSON object. The message of an error is for the log. A redirect is not followed: it could lead to an address
@@ -28,13 +28,13 @@ async function readText(response: Response, url: URL): Promise<string> {
   try {
     for await (const chunk of response.body ?? []) {
       bytes += chunk.byteLength;
-      if (bytes > mostBytes) break; // leaving the loop cancels the response
+      if (bytes > maxBytes) break; // leaving the loop cancels the response
       chunks.push(chunk);
     }
   } catch (error) {
     throw new Error(`GET ${url.href}: ${toCause(error)}`, { cause: error });
   }
-  if (bytes > mostBytes) throw new Error(`GET ${url.href}: the response is longer than ${mostBytes} bytes`);
+  if (bytes > maxBytes) throw new Error(`GET ${url.href}: the response is longer than ${maxBytes} bytes`);
   return Buffer.concat(chunks).toString();
 }
 

@@ -8,8 +8,8 @@ import { fetchJson } from "./fetch-json.ts";
 
 /** The time to read the keys, in milliseconds. Less than a provider has for a token, so that a caller gets the 503. */
 const readMs = 4_000;
-/** The most keys of an issuer. A token without a `kid` may be checked with each of them. */
-const mostKeys = 100;
+/** Max keys of an issuer. A token without a `kid` may be checked with each of them. */
+const maxKeys = 100;
 
 /** Checks the URL of an issuer. Throws an error that completes `oidcAuth(): issuer: …`. */
 export function checkIssuer(issuer: string): void {
@@ -59,7 +59,7 @@ export class Issuer {
     const url = new URL(`${this.#name.replace(/\/$/, "")}/.well-known/openid-configuration`);
     const { issuer, jwks_uri: address } = await fetchJson(url, signal);
     if (issuer !== this.#name) {
-      const found = toVisible(JSON.stringify(issuer) ?? "none", { most: 200 });
+      const found = toVisible(JSON.stringify(issuer) ?? "none", { max: 200 });
       throw new Error(`GET ${url.href}: expected the issuer ${JSON.stringify(this.#name)}, found ${found}`);
     }
     const keysUrl = typeof address === "string" ? URL.parse(address) : null;
@@ -78,8 +78,7 @@ function isSecure({ protocol, hostname }: URL): boolean {
 /** Returns the public keys of a set. Symmetric keys, and keys whose private part was published, are left out. */
 function toKeys({ keys }: Record<string, unknown>, url: URL): JSONWebKeySet {
   if (!Array.isArray(keys) || !keys.every(isObject)) throw new Error(`GET ${url.href}: expected a set of keys`);
-  if (keys.length > mostKeys)
-    throw new Error(`GET ${url.href}: expected at most ${mostKeys} keys, found ${keys.length}`);
+  if (keys.length > maxKeys) throw new Error(`GET ${url.href}: expected at most ${maxKeys} keys, found ${keys.length}`);
   return { keys: keys.filter(isPublic).map(toPlainKey) };
 }
 

@@ -61,7 +61,7 @@ export class Commands {
     tries = 0,
   ): Promise<ExecutionState | false> {
     this.#parts.runs.refuseWhenClosing();
-    if (tries === mostTries) throw busy(`Execution ${id} is busy with events`, 1);
+    if (tries === maxTries) throw busy(`Execution ${id} is busy with events`, 1);
     const isStill = (): boolean => {
       const now = this.#decided(id);
       if (!now || !isLegal(now, toNext())) return false;
@@ -119,7 +119,7 @@ export class Commands {
       if (made !== undefined) return made;
     }
     // Another transition may be first, such as a suspension because the workflow has changed. The cancel follows on it.
-    for (let tries = 0; tries < mostTries; tries++) {
+    for (let tries = 0; tries < maxTries; tries++) {
       const drive = this.#parts.runs.get(id);
       const state = drive?.committed ?? this.#parts.store.state(id);
       if (!state) return false;
@@ -149,5 +149,5 @@ export class Commands {
 
 /** Without a slot, no step starts. */
 const noSlot: Admissible = { admit() {} };
-/** The most times that others may be first. */
-const mostTries = 100;
+/** Max times that others may be first. */
+const maxTries = 100;

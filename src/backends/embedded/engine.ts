@@ -34,7 +34,7 @@ export interface EmbeddedOptions extends Omit<RunsOptions, "store" | "limitOf"> 
   readonly path: string;
   readonly durability: "normal" | "full";
   readonly retention: Retention;
-  /** The most events that are kept. @default 100000 */
+  /** Max events that are kept. @default 100000 */
   readonly storedEvents?: number | undefined;
   readonly storeBytes?: number | undefined;
   readonly storeFreeBytes?: number | undefined;

@@ -138,19 +138,19 @@ function toFilter(after: string, by: UsageGrouping): (place: string) => boolean 
 
 /** The first groups of many, by their places. Others are dropped as soon as it is known that they come later. */
 class FirstGroups {
-  readonly #most: number;
+  readonly #max: number;
   readonly #compare: Compare;
   #groups = new Map<string, Map<string, UsageCounts>>();
   /** Groups after this place are not among the first. */
   #last: string | undefined;
 
-  constructor(most: number, compare: Compare) {
-    this.#most = most;
+  constructor(max: number, compare: Compare) {
+    this.#max = max;
     this.#compare = compare;
   }
 
   get isFull(): boolean {
-    return this.#groups.size >= this.#most;
+    return this.#groups.size >= this.#max;
   }
 
   add(place: string, row: StoredUsage): void {
@@ -158,13 +158,13 @@ class FirstGroups {
     const models = this.#groups.get(place) ?? new Map<string, UsageCounts>();
     models.set(row.model, addCounts(models.get(row.model) ?? noUsage, toCounts(row)));
     this.#groups.set(place, models);
-    if (this.#groups.size < 2 * this.#most) return;
+    if (this.#groups.size < 2 * this.#max) return;
     this.#groups = new Map(this.all());
     this.#last = [...this.#groups.keys()].at(-1);
   }
 
   /** The first groups, in order. */
   all(): [string, Map<string, UsageCounts>][] {
-    return [...this.#groups].toSorted(([one], [other]) => this.#compare(one, other)).slice(0, this.#most);
+    return [...this.#groups].toSorted(([one], [other]) => this.#compare(one, other)).slice(0, this.#max);
   }
 }

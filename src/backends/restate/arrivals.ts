@@ -1,6 +1,6 @@
-/** The least time that a drive has to appear on this replica before Restate is asked. */
+/** Min time that a drive has to appear on this replica before Restate is asked. */
 export const localMs = 20;
-const mostMs = 250;
+const maxMs = 250;
 
 /**
  * The time that a drive takes to appear on this replica when a caller waits for it. The caller asks Restate only after a
@@ -11,7 +11,7 @@ export class Arrivals {
   #averageMs = 0;
 
   get waitMs(): number {
-    return Math.min(Math.max(2 * this.#averageMs, localMs), mostMs);
+    return Math.min(Math.max(2 * this.#averageMs, localMs), maxMs);
   }
 
   /** A caller waits for the execution. Returns the removal. */

@@ -16,9 +16,9 @@ import { RestateClient } from "./client/client.ts";
 import { LocalDrives } from "./drive/drives.ts";
 import { toGroupLimits } from "./groups/service.ts";
 import { toMailboxKey } from "./mailbox/mailbox-key.ts";
-import { mostEvents, type SendInput } from "./mailbox/service.ts";
+import { maxEvents, type SendInput } from "./mailbox/service.ts";
 import { Programs } from "./programs.ts";
-import { mostChildren } from "./register/register-children.ts";
+import { maxChildren } from "./register/register-children.ts";
 import type { Bearing, BeginInput, Copies, MoveInput, MoveResult } from "./register/register-state.ts";
 import { toCopies } from "./drive/copies.ts";
 import { findDifference } from "./drive/replay-rows.ts";
@@ -117,7 +117,7 @@ export class Commands {
     const begun = parent?.cancels ? await this.#bear(parent.id, input) : await this.#write<Bearing>(id, "begin", input);
     if (begun === "full") throw tooManyWait();
     if (begun === "many")
-      throw new ServeError(400, `Execution ${parent?.id} has ${mostChildren} children with cancelWith`);
+      throw new ServeError(400, `Execution ${parent?.id} has ${maxChildren} children with cancelWith`);
     if (begun === "cancelled" || begun === "missing")
       throw new ServeError(409, `Execution ${parent?.id} was cancelled`);
     return begun;
@@ -194,8 +194,8 @@ export class Commands {
   async send(event: SentEvent, share: Share): Promise<Sending> {
     this.#refuseWhenClosing();
     await this.#parts.known;
-    const { storedEvents = mostEvents } = this.#parts.options;
-    const input: SendInput = { event, most: Math.min(mostEvents, storedEvents), share };
+    const { storedEvents = maxEvents } = this.#parts.options;
+    const input: SendInput = { event, most: Math.min(maxEvents, storedEvents), share };
     // A call that is sent twice is known by the id of the event.
     const sending = await this.#parts.client.write<Sending | "full">(
       this.#parts.names.mailbox,

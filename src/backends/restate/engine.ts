@@ -58,7 +58,7 @@ export interface RestateEngineOptions extends RestateSettings {
   readonly waitingExecutions: number;
   readonly executionBytes: number;
   readonly conversationBytes: number;
-  /** The most events of a name and key, up to 1,000. @default 1000 */
+  /** Max events of a name and key, up to 1,000. @default 1000 */
   readonly storedEvents?: number | undefined;
   readonly logger: Logger;
   readonly metrics?: Metrics | undefined;

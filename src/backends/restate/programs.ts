@@ -4,8 +4,8 @@ import type { Execution } from "../../engine/execution.ts";
 
 type ProgramOf = (workflowId: string) => Program | undefined;
 
-/** The most executions whose code is kept for their drive. */
-const mostExpected = 1_000;
+/** Max executions whose code is kept for their drive. */
+const maxExpected = 1_000;
 
 /** The code that the drives of this replica run on. */
 export class Programs {
@@ -30,7 +30,7 @@ export class Programs {
     this.#expected.delete(id);
     this.#expected.set(id, program);
     const [oldest] = this.#expected.keys();
-    if (this.#expected.size > mostExpected) this.#expected.delete(oldest!);
+    if (this.#expected.size > maxExpected) this.#expected.delete(oldest!);
     return () => {
       if (before) this.#expected.set(id, before);
       else this.#expected.delete(id);

@@ -14,7 +14,7 @@ import { forever, handlerReadMs, type Calls, type ServiceNames } from "./calls.t
 import type { RestateClient } from "./client/client.ts";
 import type { RestateConversations } from "./conversations/conversations.ts";
 import { HeldPlace } from "./conversations/held-place.ts";
-import { mostCrashes, type TurnRun } from "./conversations/line-turn.ts";
+import { maxCrashes, type TurnRun } from "./conversations/line-turn.ts";
 import { lostTurn } from "./conversations/local-line.ts";
 import type { RunInput, StartInput } from "./conversations/inputs.ts";
 import type { Programs } from "./programs.ts";
@@ -110,7 +110,7 @@ export class RestateTurns {
     const start: StartInput = { id, recorded: records.found.size };
     const run = await client.write<TurnRun | null>(names.conversation, key, "start", start);
     if (!run) return;
-    if (run.crashes >= mostCrashes) return end(`interrupted ${mostCrashes} times by a crash`);
+    if (run.crashes >= maxCrashes) return end(`interrupted ${maxCrashes} times by a crash`);
     const over = new AbortController();
     const giveUp = (): void => over.abort(lostTurn());
     lost.addEventListener("abort", giveUp, { once: true });

@@ -5,7 +5,7 @@ import { toProblem } from "../../core/schema.ts";
 import { UserError } from "../../core/user-error.ts";
 import { toVisible } from "../../core/visible.ts";
 import { UsageError } from "../usage.ts";
-import { mostBytes, readUpTo } from "./bytes.ts";
+import { maxBytes, readUpTo } from "./bytes.ts";
 import type { Client } from "./client.ts";
 import { RefusalError } from "./failure.ts";
 import type { Screen } from "./screen.ts";
@@ -24,7 +24,7 @@ export interface Call {
 /** Returns the argument, or the text of stdin if the argument is `-`. */
 export async function readInput(argument: string | undefined): Promise<string | undefined> {
   if (argument !== "-") return argument;
-  const text = await readUpTo(mostBytes, process.stdin as AsyncIterable<Buffer>);
+  const text = await readUpTo(maxBytes, process.stdin as AsyncIterable<Buffer>);
   if (text === undefined) throw new UsageError("stdin: expected at most 16 MiB");
   return text;
 }

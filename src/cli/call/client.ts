@@ -2,7 +2,7 @@ import { $fetch } from "ofetch";
 import { toObject, tryParseJson } from "../../core/json.ts";
 import { UserError } from "../../core/user-error.ts";
 import { toVisible } from "../../core/visible.ts";
-import { mostBytes, readUpTo } from "./bytes.ts";
+import { maxBytes, readUpTo } from "./bytes.ts";
 import { readEvents, type ServerEvent } from "./events.ts";
 import { notOurs, redirected, toConnectionError, toRefusalError } from "./failure.ts";
 import type { Target } from "./target.ts";
@@ -123,13 +123,13 @@ async function toJsonAnswer(response: Response, target: Target, signal: AbortSig
   const answer = toObject(tryParseJson(await readText(response, target, signal)));
   if (answer["success"] === true) return { success: true, data: answer["data"] };
   if (answer["success"] === false && typeof answer["error"] === "string") {
-    return { success: false, error: toVisible(answer["error"], { most: 2_000 }) };
+    return { success: false, error: toVisible(answer["error"], { max: 2_000 }) };
   }
   throw notOurs(target);
 }
 
 async function readText(response: Response, target: Target, signal: AbortSignal | undefined): Promise<string> {
-  const text = await readUpTo(mostBytes, response.body ?? []).catch((error: unknown) => {
+  const text = await readUpTo(maxBytes, response.body ?? []).catch((error: unknown) => {
     throw toConnectionError(error, target, signal);
   });
   if (text === undefined) throw new UserError(`The response of ${target.url} is larger than 16 MiB`);

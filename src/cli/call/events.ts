@@ -1,6 +1,6 @@
 import { isObject, tryParseJson } from "../../core/json.ts";
 import { UserError } from "../../core/user-error.ts";
-import { mostBytes } from "./bytes.ts";
+import { maxBytes } from "./bytes.ts";
 
 export interface ServerEvent {
   readonly type: string;
@@ -20,7 +20,7 @@ export async function* readEvents(body: AsyncIterable<Uint8Array>): AsyncGenerat
     if (!line.startsWith("data:")) continue; // an id, or a heartbeat comment
     data.push(line.slice(line[5] === " " ? 6 : 5));
     letters += line.length;
-    if (letters > mostBytes) throw tooLarge();
+    if (letters > maxBytes) throw tooLarge();
   }
 }
 
@@ -32,7 +32,7 @@ async function* toLines(body: AsyncIterable<Uint8Array>): AsyncGenerator<string>
     const [first = "", ...rest] = decoder.decode(bytes, { stream: true }).split("\n");
     pieces.push(first);
     letters += first.length;
-    if (letters > mostBytes) throw tooLarge();
+    if (letters > maxBytes) throw tooLarge();
     for (const next of rest) {
       yield pieces.join("").replace(/\r$/, "");
       pieces = [next];

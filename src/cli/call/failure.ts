@@ -40,7 +40,7 @@ export function toRefusalError(status: number, message: string, { token }: Targe
 
 export function redirected({ status, headers }: Response, { url }: Target): UserError {
   const to = URL.parse(headers.get("location") ?? "", url);
-  const hint = to ? `did you mean --url ${toVisible(to.origin, { most: 300 })}? No request was sent there` : undefined;
+  const hint = to ? `did you mean --url ${toVisible(to.origin, { max: 300 })}? No request was sent there` : undefined;
   return new UserError(`${url} answered with a redirect (${status}): expected an agentserve server`, { hint });
 }
 
@@ -79,5 +79,5 @@ function innermost(error: unknown): { code: string; message: unknown } {
     message = one.message;
     one = (one.cause ?? one.errors?.[0]) as typeof one;
   }
-  return { code: toVisible(code, { most: 60 }), message };
+  return { code: toVisible(code, { max: 60 }), message };
 }

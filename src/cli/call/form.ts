@@ -17,16 +17,16 @@ export function fillForm(schema: unknown, name: string, isRequired: boolean): Pr
   return askFor({ name, schema: toObject(schema), isRequired, depth: 0 });
 }
 
-const mostFields = 50;
-const mostDepth = 4;
-const mostTries = 20;
+const maxFields = 50;
+const maxDepth = 4;
+const maxTries = 20;
 
 function askFor(field: Field): Promise<unknown> {
   const { schema, depth } = field;
   if ("const" in schema) return Promise.resolve(schema["const"]);
   if (Array.isArray(schema["enum"]) && schema["enum"].length > 0) return askOneOf(field, schema["enum"].slice(0, 200));
   const { properties } = schema;
-  const isForm = isObject(properties) && Object.keys(properties).length <= mostFields && depth < mostDepth;
+  const isForm = isObject(properties) && Object.keys(properties).length <= maxFields && depth < maxDepth;
   switch (schema["type"]) {
     case "boolean":
       return askBoolean(field);
@@ -70,13 +70,13 @@ async function askOneOf(field: Field, values: readonly unknown[]): Promise<unkno
   return values[await askChoice(toLabel(field), labels, Math.max(initial, 0))];
 }
 
-/** Asks until the text can be parsed, at most `mostTries` times. */
+/** Asks until the text can be parsed, at most `maxTries` times. */
 async function askTyped(field: Field, kind: string, parse: (text: string) => unknown): Promise<unknown> {
   const { schema, isRequired } = field;
   const hasDefault = "default" in schema;
   const empty = hasDefault ? `Enter: ${toShort(schema["default"], 60)}` : isRequired ? "" : "Enter: skip";
   let label = toLabel(field, kind);
-  for (let tries = 0; tries < mostTries; tries++) {
+  for (let tries = 0; tries < maxTries; tries++) {
     const text = await askText(label, empty);
     if (text === "" && hasDefault) return schema["default"];
     if (text === "" && !isRequired) return undefined;
@@ -86,7 +86,7 @@ async function askTyped(field: Field, kind: string, parse: (text: string) => unk
       label = `${toLabel(field, kind)} expected ${error instanceof SyntaxError ? "JSON" : toErrorMessage(error)}`;
     }
   }
-  throw new UserError(`${toShort(field.name, 100)}: no valid ${kind} after ${mostTries} tries`);
+  throw new UserError(`${toShort(field.name, 100)}: no valid ${kind} after ${maxTries} tries`);
 }
 
 const leaveOut = "(skip)";

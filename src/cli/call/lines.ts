@@ -4,7 +4,7 @@ import { dim, toSeconds, toShort, type Screen } from "./screen.ts";
 import { toPendingStep } from "./suspension.ts";
 import { toWaitText } from "./wait-text.ts";
 
-const mostSteps = 10_000;
+const maxSteps = 10_000;
 
 /** Prints the events of an execution to stderr, one line each. */
 export class WorkflowLines {
@@ -21,7 +21,7 @@ export class WorkflowLines {
     const name = toShort(from, 200);
     switch (type) {
       case "step-start":
-        if (this.#steps.size < mostSteps) this.#steps.set(name, timeOf(event));
+        if (this.#steps.size < maxSteps) this.#steps.set(name, timeOf(event));
         return this.#screen.line(dim(`▸ ${name}`));
       case "step-complete":
         this.#screen.line(toCompleted(name, event, timeOf(event) - (this.#steps.get(name) ?? Number.NaN)));

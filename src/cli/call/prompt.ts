@@ -23,7 +23,7 @@ export async function askYesNo(message: string, initial: boolean): Promise<boole
 
 /** Asks for one of the options and returns its index. */
 export async function askChoice(message: string, labels: readonly string[], initial = 0): Promise<number> {
-  const options = labels.map((label, at) => ({ label: toVisible(label, { most: 100 }), value: String(at) }));
+  const options = labels.map((label, at) => ({ label: toVisible(label, { max: 100 }), value: String(at) }));
   return Number(await ask(message, { type: "select", options, initial: String(initial) }));
 }
 
@@ -34,7 +34,7 @@ type PromptOptions =
 
 async function ask(message: string, options: PromptOptions): Promise<unknown> {
   const { consola } = await import("consola");
-  const shown = toVisible(message, { most: 500 });
+  const shown = toVisible(message, { max: 500 });
   // The cast is for older types of consola.
   const answer: unknown = await consola.prompt(shown, { ...options, cancel: "symbol" } as never);
   if (typeof answer === "symbol") throw new CancelError();

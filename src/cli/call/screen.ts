@@ -70,8 +70,8 @@ async function write(stream: NodeJS.WriteStream, text: string): Promise<void> {
 }
 
 /** Returns a value of the server in one line. */
-export function toShort(value: unknown, most = 300): string {
-  return toVisible(typeof value === "string" ? value : (JSON.stringify(value) ?? ""), { most });
+export function toShort(value: unknown, max = 300): string {
+  return toVisible(typeof value === "string" ? value : (JSON.stringify(value) ?? ""), { max });
 }
 
 /** Returns an id of the server in one line. The longest ids are those of executions of schedules. */

@@ -16,7 +16,7 @@ import { dim, toShort, toShortId } from "./screen.ts";
 import { findResumeSchema, resume, toPendingStep, type PendingStep } from "./suspension.ts";
 import { needsAnswer } from "./wait-text.ts";
 
-const mostRounds = 1_000;
+const maxRounds = 1_000;
 
 /** Runs a workflow until it ends. Prints its events and asks for the answers that it waits for. */
 export async function callWorkflow(call: Call): Promise<void> {
@@ -49,7 +49,7 @@ export async function callWorkflow(call: Call): Promise<void> {
 
   try {
     let result = await begin(call, execution, run);
-    for (let rounds = 0; result["status"] === "suspended" && rounds < mostRounds; rounds++) {
+    for (let rounds = 0; result["status"] === "suspended" && rounds < maxRounds; rounds++) {
       const pending = toPendingStep(result["suspension"]);
       if (!needsAnswer(pending)) {
         for (const line of toWaitLines(execution, pending, client.target)) screen.note(line);

@@ -38,7 +38,7 @@ function toTreeLines(steps: readonly StepView[]): string[] {
   const lines: string[] = [];
   // A loop, not a recursion: a server that is not ours could nest them without an end.
   const rest = (inner.get("") ?? []).map((step) => ({ step, depth: 0 })).toReversed();
-  for (let next = rest.pop(); next && lines.length < mostLines; next = rest.pop()) {
+  for (let next = rest.pop(); next && lines.length < maxLines; next = rest.pop()) {
     const { step, depth } = next;
     const name = depth === 0 ? step.path : step.stepId; // of a filtered list, the steps around it are unknown
     lines.push(...toStepLines(step, name, "  ".repeat(Math.min(depth, 20))));
@@ -48,7 +48,7 @@ function toTreeLines(steps: readonly StepView[]): string[] {
   }
   return lines;
 }
-const mostLines = 100_000;
+const maxLines = 100_000;
 
 function toStepLines(step: StepView, name: string, indent: string): string[] {
   const { type, status, startAt, endAt, attempts, suspension, redacted } = step;
@@ -72,7 +72,7 @@ function toStepLines(step: StepView, name: string, indent: string): string[] {
     head,
     ...("input" in step ? [detail("in", toShort(step.input, room))] : []),
     ...("output" in step ? [detail("out", toShort(step.output, room))] : []),
-    ...errors.slice(-mostErrors),
+    ...errors.slice(-maxErrors),
     ...(suspension ? [detail("waits", toWaiting(suspension))] : []),
     ...(suspension?.data === undefined ? [] : [detail("data", toShort(suspension.data, room))]),
   ];
@@ -86,8 +86,8 @@ function toCounts({ total, ...counts }: NonNullable<StepView["count"]>): string 
 /** The text of a wait behind a word that says that it waits. */
 const toWaiting = (suspension: Wait): string => toWaitText(suspension).replace(/^waits(: | )/, "");
 
-/** The most errors of a step that are printed: the newest ones. */
-const mostErrors = 5;
+/** Max errors of a step that are printed: the newest ones. */
+const maxErrors = 5;
 
 const marks: Record<StepView["status"], [string, (text: string) => string]> = {
   success: ["✓", colors.green],

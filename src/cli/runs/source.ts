@@ -48,7 +48,7 @@ export interface RunSource {
 /** Returns the execution with an id, or the only one whose id begins with it. */
 export async function findRun(source: RunSource, id: string): Promise<RunItem> {
   if (!isExecutionId(id)) throw new UsageError("<id>: expected the id of an execution, or the beginning of one");
-  const found = await source.list({ id, limit: mostShown + 1 });
+  const found = await source.list({ id, limit: maxShown + 1 });
   const exact = found.find(({ executionId }) => executionId === id);
   // An id that is also the beginning of others may be far down in the list.
   const run = exact ?? (found.length === 1 ? found[0] : undefined);
@@ -57,8 +57,8 @@ export async function findRun(source: RunSource, id: string): Promise<RunItem> {
     throw new UserError(`Execution ${id} not found`, {
       hint: `list the newest ones with: npx agentserve runs${source.flag}`,
     });
-  const ids = found.slice(0, mostShown).map(({ executionId }) => toVisible(executionId));
-  const more = found.length > mostShown ? " …" : "";
+  const ids = found.slice(0, maxShown).map(({ executionId }) => toVisible(executionId));
+  const more = found.length > maxShown ? " …" : "";
   throw new UserError(`${id} is the beginning of several ids`, { hint: `choose one of: ${ids.join(", ")}${more}` });
 }
-const mostShown = 5;
+const maxShown = 5;

@@ -19,7 +19,7 @@ export function toTook(startAt: string, endAt: string | null): string {
 
 function toSpan(ms: number): string {
   if (ms < 1_000) return `${Math.round(ms)} ms`;
-  for (const [unit, most, size] of units) if (ms < most) return `${Math.floor(ms / size)} ${unit}`;
+  for (const [unit, max, size] of units) if (ms < max) return `${Math.floor(ms / size)} ${unit}`;
   return `${Math.floor(ms / 86_400_000)} d`;
 }
 const units = [

@@ -18,8 +18,8 @@ export interface Trace {
   readonly spans: readonly Span[];
 }
 
-const mostTraces = 100;
-const mostSpans = 500;
+const maxTraces = 100;
+const maxSpans = 500;
 
 /** The newest traces since the first visit, newest first. */
 export const traces = signal<readonly Trace[]>([]);
@@ -53,10 +53,10 @@ function addSpans(before: readonly Trace[], fresh: readonly Span[]): readonly Tr
   for (const span of fresh) {
     const { spans = [] } = byId.get(span.traceId) ?? {};
     const at = spans.findIndex(({ spanId }) => spanId === span.spanId);
-    const next = at >= 0 ? spans.with(at, span) : spans.length < mostSpans ? [...spans, span] : spans;
+    const next = at >= 0 ? spans.with(at, span) : spans.length < maxSpans ? [...spans, span] : spans;
     byId.set(span.traceId, { id: span.traceId, spans: next });
   }
   const known = new Set(before.map(({ id }) => id));
   const added = [...byId.values()].filter(({ id }) => !known.has(id)).toReversed();
-  return [...added, ...before.map(({ id }) => byId.get(id)!)].slice(0, mostTraces); // every trace of before is in the map
+  return [...added, ...before.map(({ id }) => byId.get(id)!)].slice(0, maxTraces); // every trace of before is in the map
 }

@@ -46,9 +46,9 @@ const touched = new Set<string>();
 const answered = new Map<string, string>();
 const decided = new Set<string>();
 const pageSize = 100;
-/** The most pages that are read, and the most entries that are shown: an execution may wait at many branches. */
-const mostPages = 10;
-const mostEntries = 1_000;
+/** Max pages that are read, and max entries that are shown: an execution may wait at many branches. */
+const maxPages = 10;
+const maxEntries = 1_000;
 let pages = 1;
 
 const toKey = ({ executionId }: ListedExecution, { stepId }: PendingBranch): string => `${executionId} ${stepId}`;
@@ -104,13 +104,13 @@ async function readExecutions(): Promise<void> {
       for (const [key, { execution }] of missing) if (execution.startAt > until) missing.delete(key);
       cursor = nextCursor;
       page++;
-    } while (cursor !== null && page < mostPages && found.length < mostEntries && (page < pages || missing.size > 0));
+    } while (cursor !== null && page < maxPages && found.length < maxEntries && (page < pages || missing.size > 0));
     if (pages < asked) return reads.executions.call(); // the user has left the view meanwhile
     if (cursor === null) missing.clear();
     const entries = merge(waitingEntries.value ?? [], found, missing);
-    const isFull = pages >= mostPages || entries.length >= mostEntries;
-    const hasOlder = cursor !== null || hasSkipped || entries.length > mostEntries;
-    waitingEntries.value = entries.filter(({ key }, at) => at >= entries.length - mostEntries || touched.has(key));
+    const isFull = pages >= maxPages || entries.length >= maxEntries;
+    const hasOlder = cursor !== null || hasSkipped || entries.length > maxEntries;
+    waitingEntries.value = entries.filter(({ key }, at) => at >= entries.length - maxEntries || touched.has(key));
     olderWaiting.value = hasOlder ? (isFull ? "elsewhere" : "page") : "none";
     waitingError.value = undefined;
   } catch (error) {
@@ -197,6 +197,6 @@ export function readWaiting(): void {
 }
 /** Reads one more page of older executions. */
 export function showOlder(): void {
-  pages = Math.min(pages + 1, mostPages);
+  pages = Math.min(pages + 1, maxPages);
   reads.executions.call();
 }

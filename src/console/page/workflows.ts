@@ -20,7 +20,7 @@ export interface WorkflowDefinition {
 /** The definitions that were read last. `dev` changes them at each save, so they expire. */
 const known = new Map<string, { readonly at: number; readonly reading: Promise<WorkflowDefinition | null> }>();
 const lifetime = 10_000;
-const most = 200;
+const max = 200;
 
 /** Reads a workflow, at most once in ten seconds for the whole page. Null: there is none. */
 function readWorkflow(id: string): Promise<WorkflowDefinition | null> {
@@ -31,7 +31,7 @@ function readWorkflow(id: string): Promise<WorkflowDefinition | null> {
     known.delete(id);
     throw error;
   });
-  if (known.size >= most) known.clear();
+  if (known.size >= max) known.clear();
   known.set(id, { at: Date.now(), reading });
   return reading;
 }

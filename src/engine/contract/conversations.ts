@@ -173,7 +173,7 @@ export interface MessageRow {
 export interface PageOptions {
   /** The id of the message after the page. Without such a message the page is empty. @default the end */
   readonly before?: string | undefined;
-  /** The most messages. A page ends before that at `maxPageBytes`, but has one message at least. */
+  /** Max messages. A page ends before that at `maxPageBytes`, but has one message at least. */
   readonly limit: number;
 }
 

@@ -107,14 +107,14 @@ export interface OpenOptions {
 }
 
 /** Max suspended executions of a workflow that are counted: more would take too long. */
-export const mostCounted = 100_000;
+export const maxCounted = 100_000;
 
 export interface EngineLoad {
   /** The number of executions that have a slot. */
   readonly running: number;
   /** The number of executions that wait for a slot. */
   readonly queued: number;
-  /** The number of suspended executions by workflow, up to `mostCounted` of each. */
+  /** The number of suspended executions by workflow, up to `maxCounted` of each. */
   readonly suspended?: ReadonlyMap<string, number> | undefined;
   /** Undefined on a backend without drives. */
   readonly drives?: DriveCounts | undefined;

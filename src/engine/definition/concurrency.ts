@@ -12,7 +12,7 @@ export interface Concurrency {
   toKey(input: JsonText, call: CallContext): string;
 }
 
-const mostOfKey = 256;
+const maxOfKey = 256;
 
 export function createConcurrency(
   { id, concurrency }: Pick<WorkflowDefinition, "id" | "concurrency">,
@@ -37,13 +37,13 @@ export function createConcurrency(
       } catch (error) {
         throw fail(error);
       }
-      if (typeof found === "string" && found.length <= mostOfKey) return found;
+      if (typeof found === "string" && found.length <= maxOfKey) return found;
       throw fail(new TypeError(`concurrency.key: expected ${keyRule}, found ${describe(found)}`));
     },
   };
 }
 
-const keyRule = `a text of at most ${mostOfKey} characters`;
+const keyRule = `a text of at most ${maxOfKey} characters`;
 const describe = (found: unknown): string =>
   typeof found === "string" ? `${found.length} characters` : found instanceof Promise ? "a promise" : typeof found;
 

@@ -29,7 +29,7 @@ export interface Retry {
 
 /** The limit of executions of a workflow that run at the same time. */
 export interface ConcurrencyOptions<Input = unknown> {
-  /** The most executions that run at the same time; with `key`, the most of each key. Further ones wait for their turn. */
+  /** Max executions that run at the same time; with `key`, of each key. Further ones wait for their turn. */
   limit: number;
   /**
    * Returns the key of an execution, a text of at most 256 characters. It is called once, when the execution starts.
@@ -128,9 +128,9 @@ export interface CodeTools {
 }
 /** The limits of loops and waits, from the config. */
 export interface StepLimits {
-  /** The most items of one loop. */
+  /** Max items of one loop. */
   readonly loopItems: number;
-  /** The most items of one loop that are in progress at the same time. */
+  /** Max items of one loop that are in progress at the same time. */
   readonly loopConcurrency: number;
   /** The longest wait without a suspension, in milliseconds. */
   readonly inlineSleepMs: number;
@@ -162,7 +162,7 @@ export interface ForkPlan {
   /** `all` fails with the first failure, `race` with the last one, `collect` never. */
   readonly mode: "all" | "race" | "collect";
   readonly count: number;
-  /** The most branches that are in progress at the same time. A branch keeps its place until it ends. */
+  /** Max branches that are in progress at the same time. A branch keeps its place until it ends. */
   readonly concurrency: number;
   readonly branch: (index: number) => Branch;
 }

@@ -17,7 +17,7 @@ export interface GroupName {
   readonly key: string;
 }
 export interface GroupOptions {
-  /** The most executions that wait for a place, over all groups. */
+  /** Max executions that wait for a place, over all groups. */
   readonly waiting: number;
   /** The number of places of each group of a workflow. It may change at any time. */
   readonly limitOf: (workflowId: string) => number;

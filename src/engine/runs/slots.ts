@@ -4,7 +4,7 @@ import { Groups, type Admissible, type Entry, type GroupName, type GroupOptions,
 const maxPasses = 256;
 const noGroups: GroupOptions = { waiting: 0, limitOf: () => Infinity };
 
-/** The most executions that run, that wait for a slot, and the most bytes of stored values of those that run. */
+/** Max running executions, max waiting ones, and max bytes of stored values of those that run. */
 export interface SlotLimits {
   readonly running: number;
   readonly queued: number;
@@ -22,7 +22,7 @@ export interface SlotLimits {
  * delays no other.
  */
 export class Slots {
-  readonly #most: SlotLimits;
+  readonly #max: SlotLimits;
   readonly #groups: Groups;
   /**
    * The bytes of each. A `Map` would retain runs that have left: when V8 replaces its table, the old one refers to the new one, and
@@ -50,8 +50,8 @@ export class Slots {
   }
 
   /** Without `groups`, no run has one. */
-  constructor(most: SlotLimits, groups: GroupOptions = noGroups) {
-    this.#most = most;
+  constructor(max: SlotLimits, groups: GroupOptions = noGroups) {
+    this.#max = max;
     this.#groups = new Groups(groups);
   }
 
@@ -71,7 +71,7 @@ export class Slots {
   reserve(group?: GroupName, isChild = false): Reservation {
     const inGroup = group && this.#groups.reserve(group);
     if (inGroup?.isWaiting) return inGroup;
-    const { running, queued } = this.#most;
+    const { running, queued } = this.#max;
     const inside = this.#runningCount + this.#queue.size + this.#firstQueue.size + this.#lent.size + this.#entering;
     if (inside >= running + (isChild ? 2 * queued : queued)) {
       inGroup?.release();
@@ -160,8 +160,8 @@ export class Slots {
     let hasPassed = false;
     for (const queue of this.#queues)
       for (const [run, bytes] of queue) {
-        if (!this.#isOpen || this.#runningCount >= this.#most.running || (hasPassed && this.#isPassedEnough)) break;
-        if (this.#runningCount > 0 && this.#bytes + bytes > this.#most.bytes) {
+        if (!this.#isOpen || this.#runningCount >= this.#max.running || (hasPassed && this.#isPassedEnough)) break;
+        if (this.#runningCount > 0 && this.#bytes + bytes > this.#max.bytes) {
           if (!hasPassed && run !== this.#passed.run) this.#passed = { run, count: 0 };
           hasPassed = true;
           continue;

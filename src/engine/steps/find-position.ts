@@ -20,7 +20,7 @@ export async function readPosition(
 }
 
 /** The place of an execution by its steps, as its walk would tell it: the first step in flight, else the first that waits. */
-export function findPosition(steps: readonly StepRecord[]): Position | undefined {
+function findPosition(steps: readonly StepRecord[]): Position | undefined {
   const open = Map.groupBy(
     steps.filter(({ endAt }) => endAt === null),
     ({ parent }) => parent,

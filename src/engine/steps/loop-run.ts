@@ -61,10 +61,10 @@ export class LoopRun {
   }
 
   /** Adds such records. The first `most` of them in the order of begin are kept. */
-  keep(records: readonly StepRecord[], most: number): void {
+  keep(records: readonly StepRecord[], max: number): void {
     for (const record of records) this.#records.push(record);
-    if (this.#records.length > 2 * most)
-      this.#records = this.#records.toSorted((one, other) => one.order - other.order).slice(0, most);
+    if (this.#records.length > 2 * max)
+      this.#records = this.#records.toSorted((one, other) => one.order - other.order).slice(0, max);
   }
 }
 

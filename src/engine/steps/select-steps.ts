@@ -50,7 +50,7 @@ export interface StepSelection {
   readonly under?: string | undefined;
   /** Only steps that began after this one. */
   readonly after?: number | undefined;
-  /** The most steps that are needed. @default all */
+  /** Max steps that are needed. @default all */
   readonly limit?: number | undefined;
   /** Whether steps in loops are left out, except those that `under`, `path` or `status` names. @default false */
   readonly isFolded?: boolean | undefined;

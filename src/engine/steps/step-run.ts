@@ -7,7 +7,7 @@ import { none, redacted, type SharedValue } from "./shared-value.ts";
 import type { StepAttempt } from "./step-record.ts";
 import type { StepNode } from "./step-tree.ts";
 
-/** The most attempts of a step that are kept: the newest ones. */
+/** Max attempts of a step that are kept: the newest ones. */
 const maxAttempts = 100;
 
 /** A failed attempt. `isFinal` is undefined in files of older versions. */

@@ -23,8 +23,8 @@ export class StepRuns {
   readonly #tree: StepTree;
   readonly #input: SharedValue;
   readonly #isAsked: (record: StepRecord) => boolean;
-  /** The most records of ended iterations that a loop keeps: those of one page, and one that says that there are more. */
-  readonly #most: number;
+  /** Max records of ended iterations that a loop keeps: those of one page, and one that says that there are more. */
+  readonly #max: number;
   readonly #after: number;
   readonly #delayOf: DelayOf;
   /** The last run of each step. */
@@ -37,7 +37,7 @@ export class StepRuns {
     this.#tree = tree;
     this.#input = input;
     this.#isAsked = createFilter(tree, options);
-    this.#most = (options.limit ?? Infinity) + 1;
+    this.#max = (options.limit ?? Infinity) + 1;
     this.#after = options.after ?? 0;
     this.#delayOf = options.delayOf ?? (() => 0);
   }
@@ -123,9 +123,9 @@ export class StepRuns {
     for (const run of verdicts.keys()) {
       if (run.order <= this.#after) continue; // on an earlier page
       const record = toRecord(run, verdicts, this.#delayOf);
-      if (this.#isAsked(record)) loop.keep([record], this.#most);
+      if (this.#isAsked(record)) loop.keep([record], this.#max);
     }
-    for (const run of verdicts.keys()) if (run.loop) loop.keep(run.loop.records, this.#most);
+    for (const run of verdicts.keys()) if (run.loop) loop.keep(run.loop.records, this.#max);
     this.#forget(iteration);
     this.#unfilled.add(outer);
   }

@@ -57,7 +57,7 @@ export class StepTree {
     const known = this.#parsed.get(path);
     if (known) return known;
     const parsed = this.#parse(path);
-    if (this.#parsed.size >= mostParsed) this.#parsed.clear();
+    if (this.#parsed.size >= maxParsed) this.#parsed.clear();
     this.#parsed.set(path, parsed);
     return parsed;
   }
@@ -79,8 +79,8 @@ export class StepTree {
   }
 }
 
-/** The most paths that are remembered. */
-const mostParsed = 256;
+/** Max paths that are remembered. */
+const maxParsed = 256;
 
 const toStepPath = (node: StepNode | undefined, loop?: string): StepPath | undefined => node && { node, loop };
 

@@ -68,8 +68,8 @@ export interface CallPage {
   readonly hasMore: boolean;
 }
 
-/** The most calls of one conversation that wait. */
-export const mostPending = 128;
+/** Max calls of one conversation that wait. */
+export const maxPending = 128;
 
 /** Returns the number of a cursor. */
 export function toCallNumber(cursor: string | undefined): number {

@@ -42,24 +42,24 @@ export interface Renaming {
   readonly from?: string | undefined;
 }
 
-/** The most characters of a title that is made from a message, and of one that is given. */
-const mostWords = 60;
-export const mostTitle = 200;
+/** Max characters of a title that is made from a message, and of one that is given. */
+const maxWords = 60;
+export const maxTitle = 200;
 
 /** Returns the first words of a text: at most 60 characters, cut at a word. */
 export function toTitle(text: string): string {
   const words = text
-    .slice(0, 10 * mostTitle)
+    .slice(0, 10 * maxTitle)
     .trim()
     .split(/\s+/u);
   let title = "";
   for (const word of words) {
     const longer = title === "" ? word : `${title} ${word}`;
-    if (lengthOf(longer) > mostWords) break;
+    if (lengthOf(longer) > maxWords) break;
     title = longer;
   }
   // A first word that is longer is cut.
-  return title || [...(words[0] ?? "")].slice(0, mostWords).join("") || untitled;
+  return title || [...(words[0] ?? "")].slice(0, maxWords).join("") || untitled;
 }
 const untitled = "New conversation";
 

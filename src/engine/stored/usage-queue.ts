@@ -11,8 +11,8 @@ export interface UsageQueueOptions {
 const waitMs = 1_000;
 /** The rows that are written before that. */
 const fullRows = 256;
-/** The most rows that wait while the store cannot be written. */
-const mostRows = 10_000;
+/** Max rows that wait while the store cannot be written. */
+const maxRows = 10_000;
 
 /** Usage that waits for its write, so that many calls share a commit. Calls of one row are added up at once. */
 export class UsageQueue {
@@ -35,7 +35,7 @@ export class UsageQueue {
   #merge(row: UsageRow): void {
     const key = toKey(row);
     const known = this.#rows.get(key);
-    if (!known && this.#rows.size >= mostRows) this.#lost += row.calls;
+    if (!known && this.#rows.size >= maxRows) this.#lost += row.calls;
     else this.#rows.set(key, known ? { ...row, ...addCounts(known, row) } : row);
   }
 

@@ -1,8 +1,8 @@
 import type { ParkedBranch, Transition } from "../execution.ts";
 import type { Value } from "./value.ts";
 
-/** The most branches that a suspension lists. `GET …/steps?status=suspended` has all of them. */
-const mostPending = 100;
+/** Max branches that a suspension lists. `GET …/steps?status=suspended` has all of them. */
+const maxPending = 100;
 
 type Parked = ParkedBranch<Value>;
 type Pending = Pick<
@@ -26,13 +26,13 @@ export function toPending(parked: readonly Parked[]): Pending {
     parked.find(isForPerson) ??
     parked.find(({ kind }) => kind === "event") ??
     parked.reduce((one, other) => (isBefore(other, one) ? other : one));
-  const pending = [shown, ...parked.filter((one) => one !== shown)].slice(0, mostPending);
+  const pending = [shown, ...parked.filter((one) => one !== shown)].slice(0, maxPending);
   const kinds = new Set(pending.concat(parked).map(({ kind = "person" }) => kind));
   const events = parked.flatMap(({ event }) => event ?? []);
   return {
     reason: shown.reason,
     pending,
-    ...(parked.length > mostPending && { pendingCount: parked.length }),
+    ...(parked.length > maxPending && { pendingCount: parked.length }),
     ...(!parked.every(isForPerson) && { kinds: [...kinds] }),
     ...toWake(parked),
     ...(events.length > 0 && { events: [...new Map(events.map((one) => [JSON.stringify(one), one])).values()] }),

@@ -25,7 +25,7 @@ export interface ExporterParts {
  * E1. At most `queueSpans` and `queueBytes` wait, and one batch is sent at a time. A span beyond that is dropped.
  * E2. Every span that is pushed is counted once: as exported, or as dropped.
  * E3. After the queue was full, it is paused until half of it is free: while the receiver is down, hardly any span is created.
- * E4. A batch that fails is repeated after a pause if that may help, and dropped after `mostTries`.
+ * E4. A batch that fails is repeated after a pause if that may help, and dropped after `maxTries`.
  */
 export class SpanExporter {
   readonly #parts: ExporterParts;
@@ -134,7 +134,7 @@ export class SpanExporter {
       this.#failure = failure;
       if (failure === undefined) return undefined;
       const isFinal = !(result instanceof Error) && !retryable.has(result.status);
-      if (isFinal || tries === mostTries || this.#closing.signal.aborted) return failure;
+      if (isFinal || tries === maxTries || this.#closing.signal.aborted) return failure;
       const asked = result instanceof Error ? undefined : toMs(result.retryAfter);
       // Jitter keeps many processes from trying again at the same time.
       const pause = asked ?? firstRetryMs * 2 ** (tries - 1) * (0.8 + Math.random() * 0.4);
@@ -163,13 +163,13 @@ export class SpanExporter {
   }
 }
 
-/** The most memory of the spans that wait. */
+/** Max memory of the spans that wait. */
 const queueBytes = 16_777_216;
-/** The most memory of the spans of one request. */
+/** Max memory of the spans of one request. */
 const batchBytes = 2_097_152;
 const queueFull = "the queue is full";
 const shuttingDown = "the server is shutting down";
-const mostTries = 5;
+const maxTries = 5;
 const longestPauseMs = 30_000;
 const quietMs = 60_000;
 const retryable = new Set([429, 502, 503, 504]);

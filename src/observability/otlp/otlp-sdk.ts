@@ -75,7 +75,7 @@ let origin = Date.now() - performance.now();
 function wallClock(): number {
   const now = performance.now();
   const wall = Date.now();
-  if (Math.abs(wall - origin - now) > mostDriftMs) origin = wall - now;
+  if (Math.abs(wall - origin - now) > maxDriftMs) origin = wall - now;
   return origin + now;
 }
-const mostDriftMs = 20;
+const maxDriftMs = 20;

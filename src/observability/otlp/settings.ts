@@ -15,9 +15,9 @@ export interface OtlpSettings {
   /** The attributes of this process. */
   readonly resource: Attributes;
   readonly sampler: Sampler;
-  /** The most spans that wait. Further ones are dropped. */
+  /** Max spans that wait. Further ones are dropped. */
   readonly queueSpans: number;
-  /** The most spans of one request. */
+  /** Max spans of one request. */
   readonly batchSpans: number;
   /** The longest time that a span waits for others. */
   readonly delayMs: number;

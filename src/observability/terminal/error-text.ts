@@ -15,11 +15,11 @@ export interface ErrorText {
 export function toErrorText(text: string): ErrorText {
   const [own, ...causes] = text.split("\ncaused by: ").map(split);
   const [headline = "", ...more] = own!.message;
-  return { headline, more: more.slice(0, mostLines), calls: own!.calls, causes: causes.map(toCause) };
+  return { headline, more: more.slice(0, maxLines), calls: own!.calls, causes: causes.map(toCause) };
 }
 const toCause = ({ message: [headline = ""], calls }: Section): Cause => ({ headline, calls });
-/** The most lines of a message that are shown below its first. */
-const mostLines = 10;
+/** Max lines of a message that are shown below its first. */
+const maxLines = 10;
 
 interface Section {
   readonly message: readonly string[];

@@ -110,7 +110,7 @@ function toWhere({ executionId, stepId, agentId }: LogRecord, subject: Part): Pa
 function toDuration(given: unknown): string {
   const ms = Number(given);
   if (ms < 1_000) return `${ms < 10 ? Math.round(ms * 10) / 10 : Math.round(ms)} ms`;
-  for (const [unit, most, size] of units) if (ms < most) return `${Math.round((ms / size) * 10) / 10} ${unit}`;
+  for (const [unit, max, size] of units) if (ms < max) return `${Math.round((ms / size) * 10) / 10} ${unit}`;
   return `${Math.round(ms / 86_400_000)} d`;
 }
 const units = [

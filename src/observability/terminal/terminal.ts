@@ -53,7 +53,7 @@ function toHead(record: LogRecord, problem: ErrorText | undefined, lead: Part[],
   const room = columns - widthOfParts(head);
   // After long ids, the text begins on a new line.
   const lines =
-    room < leastRoom
+    room < minRoom
       ? ["", ...wrap(text.trimStart(), columns - indent.length)]
       : wrap(text, room, columns - indent.length);
   const [first = "", ...rest] = lines;
@@ -65,7 +65,7 @@ function toHead(record: LogRecord, problem: ErrorText | undefined, lead: Part[],
     ...data.map((line) => [dim(indent + line)]),
   ];
 }
-const leastRoom = 20;
+const minRoom = 20;
 
 function toData(data: unknown, columns: number): string[] {
   const { operationId: _, ...shown } = isObject(data) ? data : { data }; // an id, as those that are not shown

@@ -47,7 +47,7 @@ export function fit(parts: readonly Part[], columns: number): Part[] {
 export function wrap(text: string, first: number, rest: number = first): string[] {
   const lines: string[] = [];
   let left = text;
-  while (lines.length < mostLines) {
+  while (lines.length < maxLines) {
     const room = Math.max(lines.length === 0 ? first : rest, fewestColumns);
     const head = headOf(left, room);
     if (head === left) return [...lines, left];
@@ -58,8 +58,8 @@ export function wrap(text: string, first: number, rest: number = first): string[
   }
   return [...lines, "…"];
 }
-/** The most lines of one message. */
-const mostLines = 20;
+/** Max lines of one message. */
+const maxLines = 20;
 const fewestColumns = 10;
 
 /** Returns as much of a text as fits. */

@@ -28,7 +28,7 @@ export interface OwnBody {
 }
 
 export function toWorkflowOperations({ id, name, purpose, inputSchema, ...rest }: WorkflowEntry): OwnOperation[] {
-  const title = toVisible(name, { most: 120 });
+  const title = toVisible(name, { max: 120 });
   const shared = {
     method: "POST",
     id,
@@ -70,7 +70,7 @@ export function toAgentOperation({ id, name, description }: AgentEntry): OwnOper
     id,
     operationId: `ask-agent-${id}`,
     tag: ownTags.agents,
-    summary: toVisible(name, { most: 120 }),
+    summary: toVisible(name, { max: 120 }),
     description: toMarkdown(description),
     example: { input: "Hello" },
   };
@@ -78,7 +78,7 @@ export function toAgentOperation({ id, name, description }: AgentEntry): OwnOper
 
 /** Escapes an author's text. OpenAPI renders Markdown and HTML in a description. */
 const toMarkdown = (text: string): string =>
-  toVisible(text, { allowed: "\n\t", most: 2_000 }).replace(/[\\`*_[\]<&]/g, String.raw`\$&`);
+  toVisible(text, { allowed: "\n\t", max: 2_000 }).replace(/[\\`*_[\]<&]/g, String.raw`\$&`);
 
 const textPattern = "/agents/:id/text";
 export const executePattern = "/workflows/:id/execute";

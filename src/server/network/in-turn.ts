@@ -2,8 +2,8 @@ import type { IncomingMessage, ServerResponse } from "node:http";
 import type { Socket } from "node:net";
 import type { Listener } from "./listener.ts";
 
-/** The most requests of one connection that wait for the response before them. A client that sends more is cut. */
-const mostWaiting = 100;
+/** Max requests of one connection that wait for the response before them. A client that sends more is cut. */
+const maxWaiting = 100;
 
 type Exchange = [req: IncomingMessage, res: ServerResponse];
 
@@ -27,7 +27,7 @@ export function inTurn(listener: Listener): Listener {
   return (req, res) => {
     const { socket } = req;
     const queue = waiting.get(socket);
-    if (queue && queue.push([req, res]) > mostWaiting) socket.destroy();
+    if (queue && queue.push([req, res]) > maxWaiting) socket.destroy();
     if (queue) return;
     const empty: Exchange[] = [];
     waiting.set(socket, empty);

@@ -63,8 +63,8 @@ async function sendEarly(req: IncomingMessage, res: ServerResponse, answer: Answ
   discard(req, () => res.end());
 }
 
-/** The most bytes of a body that are discarded after its answer, and the time for it. Then the connection is cut. */
-const mostDiscarded = 33_554_432;
+/** Max bytes of a body that are discarded after its answer, and the time for it. Then the connection is cut. */
+const maxDiscarded = 33_554_432;
 const discardMs = 30_000;
 
 function discard(req: IncomingMessage, onEnd: () => void): void {
@@ -72,7 +72,7 @@ function discard(req: IncomingMessage, onEnd: () => void): void {
   const timer = setTimeout(cut, discardMs).unref();
   let bytes = 0;
   req.on("data", (chunk: Uint8Array) => {
-    if ((bytes += chunk.length) > mostDiscarded) cut();
+    if ((bytes += chunk.length) > maxDiscarded) cut();
   });
   req.once("close", () => {
     clearTimeout(timer);

@@ -6,7 +6,7 @@ import type { Socket } from "node:net";
  */
 export function cutStalled(busy: () => Iterable<Socket>, stallMs: number): () => void {
   const everyMs = Math.min(1_000, stallMs / 4);
-  const most = Math.ceil(stallMs / everyMs);
+  const max = Math.ceil(stallMs / everyMs);
   const seen = new WeakMap<Socket, { taken: number; checks: number }>();
   const timer = setInterval(() => {
     for (const socket of busy()) {
@@ -18,7 +18,7 @@ export function cutStalled(busy: () => Iterable<Socket>, stallMs: number): () =>
       const taken = countTaken(socket);
       const last = seen.get(socket);
       if (last?.taken !== taken) seen.set(socket, { taken, checks: 0 });
-      else if (++last.checks >= most) socket.destroy();
+      else if (++last.checks >= max) socket.destroy();
     }
   }, everyMs).unref();
   return () => clearInterval(timer);

@@ -14,7 +14,7 @@ export type DoOptions<Data, Input, Resume, Suspend, Output, Rest extends readonl
 export interface DoRules<Context> extends Omit<StepOptions, "retry" | "timeout"> {
   /** The condition, after each iteration. Its result is stored, so a replay does not evaluate it again. */
   condition: (context: Context) => boolean | Promise<boolean>;
-  /** The most iterations. A loop that would continue after them fails. @default 10000 */
+  /** Max iterations. A loop that would continue after them fails. @default 10000 */
   maxIterations?: number;
 }
 /** A compile-time check: the first step gets the output of the iteration before. */

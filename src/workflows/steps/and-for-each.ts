@@ -27,7 +27,7 @@ export type ForEachOptions<
 /** The options of `andForEach()` beside its items and its steps. */
 export interface ForEachRules<OnError> extends Omit<StepOptions, "retry" | "timeout"> {
   /**
-   * The most items that are in progress at the same time; `Infinity` for as many as `limits.loopConcurrency`. An item that
+   * Max items that are in progress at the same time; `Infinity` for as many as `limits.loopConcurrency`. An item that
    * sleeps or waits is in progress. @default 1
    */
   concurrency?: number;
@@ -96,7 +96,7 @@ export function andForEach<
     } as StepCodes,
     *run(runner, data): Branch {
       const { value: own, loop } = yield* runner.entry(id, { suffix: "?", data });
-      const { count, concurrency: most, onError: rule, isData } = loop!; // its code begins a loop
+      const { count, concurrency: max, onError: rule, isData } = loop!; // its code begins a loop
       const itemAt = toItems(isData ? data : own, count);
       const branch = function* (index: number): Branch {
         let item = itemAt(index);
@@ -106,7 +106,7 @@ export function andForEach<
         }
         return yield* runInner(runner.iteration(id, index), steps, item);
       };
-      const fork = { count, concurrency: most, branch };
+      const fork = { count, concurrency: max, branch };
       if (rule === "collect") return { value: joinValues((yield* runner.collect(fork)).map(toCollected)) };
       const outcomes = yield* runner.fork({ mode: "all", ...fork });
       return { value: joinValues(outcomes.map(({ value }) => value)) };

@@ -1,5 +1,5 @@
 import { expect, it } from "vitest";
-import { KeptCalls, mostBytes, mostTurns } from "../../../src/agents/model-calls/kept-calls.ts";
+import { KeptCalls, maxBytes, maxTurns } from "../../../src/agents/model-calls/kept-calls.ts";
 import { systemClock } from "../../../src/core/clock.ts";
 
 const key = { agentId: "a", userId: "ada", conversationId: "c" };
@@ -19,7 +19,7 @@ const bytesOf = (calls: KeptCalls, answers: Iterable<string>) => {
 
 it("keeps the model calls of the last turns: the one that is idle for longest is removed first", () => {
   const calls = new KeptCalls(systemClock);
-  for (let turn = 0; turn < mostTurns; turn++) calls.begin(key, `t${turn}`, model, asked()).end(undefined);
+  for (let turn = 0; turn < maxTurns; turn++) calls.begin(key, `t${turn}`, model, asked()).end(undefined);
   calls.begin(key, "t0", model, asked());
   calls.begin(key, "new", model, asked());
   expect(indexesOf(calls, "t0")).toEqual([0, 1]);
@@ -31,12 +31,12 @@ it("keeps a bounded number of bytes of model calls: removes whole turns first, t
   const calls = new KeptCalls(systemClock);
   const answers = Array.from({ length: 40 }, (_, turn) => `t${turn}`);
   for (const id of answers) calls.begin(key, id, model, asked(2_000_000)).end(undefined);
-  expect(bytesOf(calls, answers)).toBeLessThanOrEqual(mostBytes);
+  expect(bytesOf(calls, answers)).toBeLessThanOrEqual(maxBytes);
   expect(indexesOf(calls, "t39")).toEqual([0]);
   expect(indexesOf(calls, "t0")).toBeUndefined();
   for (let index = 0; index < 40; index++) calls.begin(key, "one", model, asked(2_000_000)).end(undefined);
   expect(indexesOf(calls, "t39")).toBeUndefined();
-  expect(bytesOf(calls, ["one"])).toBeLessThanOrEqual(mostBytes);
+  expect(bytesOf(calls, ["one"])).toBeLessThanOrEqual(maxBytes);
   const kept = indexesOf(calls, "one")!;
   expect(kept.at(-1)).toBe(39);
   expect(kept.length).toBeGreaterThan(10);
@@ -72,7 +72,7 @@ it("counts the bytes of an answer when its call ends, and not after its turn has
     call.end(undefined);
   }
   const answers = Array.from({ length: 600 }, (_, turn) => `t${turn}`);
-  expect(bytesOf(calls, answers)).toBeLessThanOrEqual(mostBytes);
+  expect(bytesOf(calls, answers)).toBeLessThanOrEqual(maxBytes);
   gone.answer(answer("z"));
   gone.end(undefined);
   expect(calls.find(key, "gone")).toBeUndefined();

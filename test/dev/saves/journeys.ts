@@ -6,7 +6,7 @@ import { within } from "../../harness/waiting.ts";
 
 /** Executions that are always running: when one ends, the next begins, on the code of that moment. */
 export interface Journeys {
-  readonly count: { ended: number; mostSaves: number };
+  readonly count: { ended: number; maxSaves: number };
   /** Lets half of them go on to their next gate, after this save. Those at their end are checked, and others begin. */
   goOn(save: number): Promise<void>;
   /** How many the server says are running. */
@@ -27,7 +27,7 @@ interface Journey {
 const gates = 4;
 
 export async function createJourneys(client: Client, history: History, size: number): Promise<Journeys> {
-  const count = { begun: 0, ended: 0, mostSaves: 0 };
+  const count = { begun: 0, ended: 0, maxSaves: 0 };
 
   async function begin(save: number): Promise<Journey> {
     const executionId = `journey-${count.begun++}`;
@@ -45,7 +45,7 @@ export async function createJourneys(client: Client, history: History, size: num
     if (++journey.gates < gates) return journey;
     await check(client, journey);
     count.ended++;
-    count.mostSaves = Math.max(count.mostSaves, save - journey.save);
+    count.maxSaves = Math.max(count.maxSaves, save - journey.save);
     return begin(save);
   }
 

@@ -17,7 +17,7 @@ import { readWitness } from "./witness.ts";
 
 const size = bySize(30, 500); // each sort of save at least once
 // What is logged is kept, up to a bound of its own; a version weighs about 2.5 MB, one file of it a tenth.
-const mostGrowth = bySize(8, 16) * 1_048_576;
+const maxGrowth = bySize(8, 16) * 1_048_576;
 
 it(
   `serves each of ${size} saves under load: nothing fails, drops, is stale, changes its code, or is kept`,
@@ -89,10 +89,10 @@ it(
     console.log(
       `saves: ${size} in ${seconds.toFixed(1)} s, save-to-served ${toSpread(took)}, ${reports.count.served} reports;`,
       `${load.count()} requests beside, ${tickers.streams.length} + 5 SSE, ${sockets.size} WebSockets,`,
-      `${journeys.count.ended} executions over up to ${journeys.count.mostSaves} saves;`,
+      `${journeys.count.ended} executions over up to ${journeys.count.maxSaves} saves;`,
       `heap ${toMegabytes(first)} → ${toMegabytes(last)} MB`,
     );
-    expect(last - first).toBeLessThan(mostGrowth);
+    expect(last - first).toBeLessThan(maxGrowth);
   },
   bySize(600_000, 1_800_000),
 );

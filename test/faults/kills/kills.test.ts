@@ -14,7 +14,7 @@ import { seed } from "../../harness/seed.ts";
 import { bySize } from "../../harness/size.ts";
 import { killAtRandom } from "./at-random.ts";
 import { checkFile, isAbsent } from "./file.ts";
-import { mostSmall, patientPlan, Random, smallPlans } from "./plan.ts";
+import { maxSmall, patientPlan, Random, smallPlans } from "./plan.ts";
 import { ServedLives } from "./process.ts";
 import { isOfWaits, points, toName, type Point } from "./points.ts";
 import { noFigures, World, type Figures } from "./world.ts";
@@ -129,7 +129,7 @@ async function killAt(point: Point, world: World): Promise<void> {
   const waits = isOfWaits(point) || bySize(0, 1) === 1;
   lives.arm(point);
   async function work(): Promise<void> {
-    do await Promise.all(smallPlans(world.take(mostSmall), waits).map((plan) => world.run(plan)));
+    do await Promise.all(smallPlans(world.take(maxSmall), waits).map((plan) => world.run(plan)));
     while (!lives.isOver(life));
   }
   const working = lives.watch(work());

@@ -88,7 +88,7 @@ const waitingPlans = [
   { ...post, posting: "after", way: "wait", settings: { deadlineMs: farMs, fails: 1 } },
 ] as const;
 /** As many as there are at the most. */
-export const mostSmall = 18 + waitingPlans.length;
+export const maxSmall = 18 + waitingPlans.length;
 
 /** Any execution. `repairs`: also those that are retried and forked. */
 export function randomPlan(random: Random, n: number, repairs = false): Plan {

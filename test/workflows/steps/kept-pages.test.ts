@@ -2,7 +2,7 @@ import { join } from "node:path";
 import { andThen, defineWorkflow, embedded } from "agentserve";
 import { expect, it, onTestFinished, vi } from "vitest";
 import { JournalTable } from "../../../src/backends/embedded/store/tables/journal-table.ts";
-import { mostKeptSteps } from "../../../src/workflows/kept-steps.ts";
+import { maxKeptSteps } from "../../../src/workflows/kept-steps.ts";
 import { createFolder } from "../../harness/folders.ts";
 import { startTestServer, type TestServer } from "../../harness/server.ts";
 
@@ -114,7 +114,7 @@ it.each(["completed", "suspended"])(
 );
 
 it("pages through more steps than are kept", { timeout: 180_000 }, async () => {
-  const size = mostKeptSteps / 2 + 150; // each item is two steps
+  const size = maxKeptSteps / 2 + 150; // each item is two steps
   const loop = defineWorkflow({ id: "loop" }).andForEach({
     id: "each",
     concurrency: 1_000,

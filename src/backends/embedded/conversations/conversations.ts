@@ -44,7 +44,7 @@ export interface ConversationParts {
   readonly flushUsage: () => void;
 }
 interface Options {
-  /** The most bytes of the history of a turn. */
+  /** Max bytes of the history of a turn. */
   readonly maxBytes: number;
   readonly clock: Clock;
   /** Turns wait until it resolves: those that the last process left are first. */

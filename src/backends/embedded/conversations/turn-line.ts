@@ -16,12 +16,12 @@ export class TurnLines {
   }
 
   /** Waits until the places before this one are passed on. Throws if `most` or more wait. */
-  take(key: string, signal: AbortSignal, most: number): Promise<void> {
+  take(key: string, signal: AbortSignal, max: number): Promise<void> {
     signal.throwIfAborted();
     const line = this.#lines.get(key);
     if (!line) this.#lines.set(key, []);
     if (!line) return Promise.resolve();
-    if (line.length >= most) throw busy("Too many turns are queued in this conversation", 5);
+    if (line.length >= max) throw busy("Too many turns are queued in this conversation", 5);
     return new Promise((resolve, reject) => {
       const place: Place = {
         grant: () => {

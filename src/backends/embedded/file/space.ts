@@ -6,9 +6,9 @@ import type { Logger } from "../../../core/log.ts";
 
 export interface SpaceOptions {
   readonly path: string;
-  /** The most bytes of the store. @default 0: no limit */
+  /** Max bytes of the store. @default 0: no limit */
   readonly storeBytes?: number | undefined;
-  /** The least free bytes of its disk. @default 0: no limit */
+  /** Min free bytes of its disk. @default 0: no limit */
   readonly storeFreeBytes?: number | undefined;
   /** Returns true if the store has this many bytes. */
   readonly hasBytes: (count: number) => boolean;

@@ -197,11 +197,11 @@ interface LongBranch {
 }
 
 /** A text, unless it is too long. */
-const short = (text: string, most: number | string = maxListedBytes): string =>
-  `case when octet_length(${text}) <= ${most} then ${text} end`;
+const short = (text: string, max: number | string = maxListedBytes): string =>
+  `case when octet_length(${text}) <= ${max} then ${text} end`;
 /** The beginning of a text that is too long. */
-const start = (text: string, most: number | string = maxListedBytes): string =>
-  `case when octet_length(${text}) <= ${most} then ${text} else substr(${text}, 1, ${most} / 4) || '…' end`;
+const start = (text: string, max: number | string = maxListedBytes): string =>
+  `case when octet_length(${text}) <= ${max} then ${text} else substr(${text}, 1, ${max} / 4) || '…' end`;
 const field = (path: string): string => `json_extract(last, '$.${path}')`;
 const statements = {
   row: `select id, workflow, started, definition, user, status, epoch,

@@ -3,7 +3,7 @@ import { isNoTurn } from "../../../engine/turn-execution.ts";
 import {
   isBefore,
   isMatch,
-  mostRows,
+  maxRows,
   toColumns,
   toFirst,
   toStatuses,
@@ -23,9 +23,9 @@ export class PageById {
 
   /** True if so few ids begin with this text that one statement can read all of them. */
   hasFew(prefix: string): boolean {
-    const sql = `select count(*) as count from (select 1 from executions where id >= :from and id < :to limit ${mostRows})`;
+    const sql = `select count(*) as count from (select 1 from executions where id >= :from and id < :to limit ${maxRows})`;
     const { count } = this.#statements.prepare(sql).get(toRange(prefix)) as { count: number };
-    return count < mostRows;
+    return count < maxRows;
   }
 
   /** Returns the executions of the page and the first of the next one. `pause` is called between two statements. */
@@ -48,7 +48,7 @@ export class PageById {
   /** The id at which the next statement begins; undefined if one statement can look at the rest. */
   #toEnd(from: string, to: string): string | undefined {
     const sql = "select id from executions where id >= :from and id < :to order by id limit 1 offset :rows";
-    return (this.#statements.prepare(sql).get({ from, to, rows: mostRows }) as { id: string } | undefined)?.id;
+    return (this.#statements.prepare(sql).get({ from, to, rows: maxRows }) as { id: string } | undefined)?.id;
   }
 }
 
@@ -75,7 +75,7 @@ function toPage(filter: ListFilter): { sql: string; values: Named } {
       started,
       before,
       since,
-      limit: isExact ? limit + 1 : mostRows + 1,
+      limit: isExact ? limit + 1 : maxRows + 1,
       ...(workflowId !== undefined && { workflow: workflowId }),
       ...(userId !== undefined && { user: userId }),
     },

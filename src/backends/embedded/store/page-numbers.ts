@@ -6,7 +6,7 @@ import {
   isBefore,
   isMatch,
   ListStatements,
-  mostRows,
+  maxRows,
   toColumns,
   toFirst,
   toStatuses,
@@ -16,8 +16,8 @@ import {
   type Place,
 } from "./page-rows.ts";
 
-/** The most rows that are looked at for the beginning of an id, newest first, before all ids with that beginning are. */
-const mostScanned = 2_000;
+/** Max rows that are looked at for the beginning of an id, newest first, before all ids with that beginning are. */
+const maxScanned = 2_000;
 
 /**
  * Finds the executions of a page, newest first.
@@ -41,14 +41,14 @@ export class PageNumbers {
     if (idPrefix === "") return [...(await this.#findByTime(filter, pause, Infinity))!]; // it looks at all of them
     const byId = { ...filter, idPrefix };
     if (this.#byId.hasFew(idPrefix)) return this.#byId.find(byId, pause);
-    return [...((await this.#findByTime(filter, pause, mostScanned)) ?? (await this.#byId.find(byId, pause)))];
+    return [...((await this.#findByTime(filter, pause, maxScanned)) ?? (await this.#byId.find(byId, pause)))];
   }
 
   /** Returns undefined if the page is not whole after this number of rows. */
   async #findByTime(
     filter: ListFilter,
     pause: () => Promise<void>,
-    most: number,
+    max: number,
   ): Promise<ReadonlySet<number> | undefined> {
     const sources = this.#toSources(filter);
     const first = Math.ceil((filter.limit + 1) / Math.max(1, sources.length)) + 8;
@@ -59,11 +59,11 @@ export class PageNumbers {
       for (const list of lists) {
         while (list.rows.length === 0 && !list.isLast) {
           await pause();
-          if (scanned > most) return undefined;
+          if (scanned > max) return undefined;
           scanned += list.chunk;
           const { rows, next } = this.#read(list.source, list.chunk);
           list.isLast = next === undefined;
-          list.chunk = Math.min(mostRows, list.chunk * 4);
+          list.chunk = Math.min(maxRows, list.chunk * 4);
           list.source = { ...list.source, before: next ?? list.source.before };
           list.rows = rows.filter((row) => isMatch(row, filter)).toReversed();
         }

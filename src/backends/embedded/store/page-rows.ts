@@ -19,8 +19,8 @@ export interface PageRow extends Place {
 }
 export type Named = Record<string, SQLInputValue>;
 
-/** The most rows that one statement looks at. */
-export const mostRows = 1_000;
+/** Max rows that one statement looks at. */
+export const maxRows = 1_000;
 
 /** The statements of lists, each prepared once. There are as many as combinations of filters. */
 export class ListStatements {

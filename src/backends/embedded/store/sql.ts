@@ -1,6 +1,6 @@
 import { maxInlineBytes } from "../../../engine/walk/value.ts";
 import { isNoTurn } from "../../../engine/turn-execution.ts";
-import { mostCounted } from "../../../engine/contract/engine.ts";
+import { maxCounted } from "../../../engine/contract/engine.ts";
 import { childTable } from "./tables/child-table.ts";
 import { conversationTable } from "./tables/conversation-table.ts";
 import { eventTable } from "./tables/event-table.ts";
@@ -122,7 +122,7 @@ export const statements = {
     from executions where ${isNoTurn} and (?1 is null or instr(?1, ',' || status || ',') > 0) and (?2 is null or workflow = ?2)
       and (?3 is null or user = ?3) and (?4 is null or substr(id, 1, length(?4)) = ?4) order by number desc limit ?5`,
   suspended: `select count(*) as count from
-    (select 1 from executions where workflow = ? and status = 'suspended' limit ${mostCounted})`,
+    (select 1 from executions where workflow = ? and status = 'suspended' limit ${maxCounted})`,
   lastRow: "select max((select coalesce(max(n), 0) from journal), (select coalesce(max(n), 0) from records)) as n",
   add: "insert into journal(n, number, key, kind, at, body, seq, events) values(?, ?, ?, ?, ?, ?, ?, ?)",
   // Commands are stored under the name that they had in the first release.

@@ -238,7 +238,7 @@ export class Store {
     return row && toState(row);
   }
 
-  /** The number of suspended executions of a workflow, up to `mostCounted`. */
+  /** The number of suspended executions of a workflow, up to `maxCounted`. */
   countSuspended(workflowId: string): number {
     return (this.#statements.suspended.get(workflowId) as { count: number }).count;
   }

@@ -18,7 +18,7 @@ export interface MailboxOptions {
   readonly runs: Runs;
   readonly sleepers: Sleepers;
   readonly logger: Logger;
-  /** The most events that are kept. */
+  /** Max events that are kept. */
   readonly storedEvents: number;
 }
 

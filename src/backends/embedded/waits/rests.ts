@@ -22,9 +22,9 @@ export interface RestsParts {
  * The executions that rest: they are running, and only wait for a time.
  *
  * R1. One that rests has no slot, and keeps its place in its group.
- * R2. From `leastRestMs` on the file says that it rests: a crash does not interrupt it. The file says that the rest is over
+ * R2. From `minRestMs` on the file says that it rests: a crash does not interrupt it. The file says that the rest is over
  *     before its code runs.
- * R3. From `mostRestMs` on it has no run, and a timer in the file continues it.
+ * R3. From `maxRestMs` on it has no run, and a timer in the file continues it.
  */
 export class Rests implements DriveRests {
   readonly #parts: RestsParts;
@@ -37,14 +37,14 @@ export class Rests implements DriveRests {
 
   begin(drive: Drive, ms: number, times: NextTimes): void {
     const { slots, writer, waits, forget, onTimer } = this.#parts;
-    if (ms < leastRestMs) return;
+    if (ms < minRestMs) return;
     const { number } = drive;
     const events = drive.walk.parkedBranches().flatMap(({ event }) => event ?? []);
     drive.isRestStored = true;
     writer.write({
       work: () => (drive.isResting ? waits.rest(number, times, events) : undefined),
       done: () => {
-        if (!drive.isResting || drive.isReleased || ms <= mostRestMs) return;
+        if (!drive.isResting || drive.isReleased || ms <= maxRestMs) return;
         if (groupOf(drive)) this.#places.set(number, slots.keepPlace(drive));
         forget(drive);
         onTimer();
@@ -100,6 +100,6 @@ export class Rests implements DriveRests {
 }
 
 /** The shortest rest that the file knows of. */
-const leastRestMs = 250;
+const minRestMs = 250;
 /** The longest rest of a run in memory. */
-const mostRestMs = 5_000;
+const maxRestMs = 5_000;

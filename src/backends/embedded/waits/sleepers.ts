@@ -26,7 +26,7 @@ export interface SleepersOptions {
  * Continues executions without a run: those that are suspended until a time or an event, and those that rest.
  *
  * L1. One execution is continued by one caller at a time.
- * L2. At most `mostWoken` executions that were continued wait for a slot (`room`), so that few are in memory.
+ * L2. At most `maxWoken` executions that were continued wait for a slot (`room`), so that few are in memory.
  */
 export class Sleepers {
   readonly #options: SleepersOptions;
@@ -43,7 +43,7 @@ export class Sleepers {
   get hasRoom(): boolean {
     const { slots } = this.#options.runs;
     for (const drive of this.#woken) if (!slots.isQueued(drive)) this.#woken.delete(drive);
-    return this.#woken.size < mostWoken;
+    return this.#woken.size < maxWoken;
   }
 
   /** Ends the due waits of an execution and those with an event. The execution may have a drive, be suspended or rest. */
@@ -144,6 +144,6 @@ export class Sleepers {
   }
 }
 
-const mostWoken = 64;
+const maxWoken = 64;
 /** Without a slot, no step starts. */
 const noSlot: Admissible = { admit() {} };

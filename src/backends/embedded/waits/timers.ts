@@ -21,7 +21,7 @@ export interface TimersOptions {
  *
  * It owns the one process timer for all of them. Its state is the file's: nothing is in memory for an execution that sleeps.
  * T1. A timer is removed by the transaction of what it leads to. Until then it is due, also for the next process.
- * T2. At most `mostWaking` executions are being woken at the same time, and none while too many of them wait for a slot.
+ * T2. At most `maxWaking` executions are being woken at the same time, and none while too many of them wait for a slot.
  * T3. An execution that could not be woken is tried again later. It does not delay others.
  */
 export class Timers {
@@ -99,11 +99,11 @@ export class Timers {
     const due = new Map<number, DueExecution>();
     for (const id of this.#clocks.all()) {
       // Those that are tried again later are skipped: as many more are read.
-      const found = store.waits.due(id, this.#clocks.now(id), mostWaking + this.#later.size);
+      const found = store.waits.due(id, this.#clocks.now(id), maxWaking + this.#later.size);
       if (found.length === 0 && store.waits.first(id) === undefined) this.#clocks.forget(id);
       for (const one of found) if (!this.#later.has(one.number)) due.set(one.number, { ...one, clock: id });
     }
-    return [...due.values()].slice(0, mostWaking);
+    return [...due.values()].slice(0, maxWaking);
   }
 
   async #wake(due: DueExecution): Promise<void> {
@@ -129,10 +129,10 @@ export class Timers {
   #arm(): void {
     if (!this.#isOpen) return;
     const { store, clock } = this.#options;
-    const most = 1 + this.#later.size;
+    const max = 1 + this.#later.size;
     let ms = Math.min(...this.#later.values()) - clock.monotonic();
     for (const id of this.#clocks.all()) {
-      const first = store.waits.due(id, Infinity, most).find(({ number }) => !this.#later.has(number));
+      const first = store.waits.due(id, Infinity, max).find(({ number }) => !this.#later.has(number));
       if (first) ms = Math.min(ms, first.due - this.#clocks.now(id));
     }
     if (ms !== Infinity) this.#armIn(Math.max(0, ms));
@@ -157,7 +157,7 @@ interface DueExecution extends DueTimer {
   readonly clock: number;
 }
 
-const mostWaking = 64;
+const maxWaking = 64;
 const retryMs = 1_000;
 const againMs = 100;
 const pauseMs = 10;

@@ -42,7 +42,7 @@ export class WakeClocks {
     const offset = this.#clock.now() - this.#clock.monotonic();
     this.#own.set(clock, offset);
     this.#stretches.push({ clock, offset, lastRow: this.#lastRow() });
-    if (this.#stretches.length <= mostStretches) return;
+    if (this.#stretches.length <= maxStretches) return;
     // A machine whose clock jumps that often: the oldest durations follow it.
     const [oldest] = this.#stretches.splice(0, 1);
     if (this.#own.delete(oldest!.clock)) this.#former.add(oldest!.clock);
@@ -91,4 +91,4 @@ export class WakeClocks {
 /** A difference between the clocks that is not a jump. */
 const toleranceMs = 50;
 /** The jumps of one process after which the oldest is forgotten. */
-const mostStretches = 100;
+const maxStretches = 100;

@@ -42,8 +42,8 @@ interface WatchInput extends AnswerPlace {
   readonly awakeable: string;
 }
 
-/** The most batches of a page: a batch has about 1 MB at most. */
-const mostBatches = 8;
+/** Max batches of a page: a batch has about 1 MB at most. */
+const maxBatches = 8;
 /** The time for which an answer can be read after its end. */
 const keptMs = 60_000;
 const toBatchKey = (number: number): string => `b${number}`;
@@ -109,7 +109,7 @@ export function createAnswers({ sdk, names, calls }: ConversationParts): Virtual
         async (context: ObjectSharedContext, { run, from }: AnswerPlace): Promise<AnswerPage> => {
           const found = await read(context);
           if (run !== undefined && run < found.run) return { run: found.run, batches: [], isCut: true };
-          const until = Math.min(found.count, from + mostBatches);
+          const until = Math.min(found.count, from + maxBatches);
           const batches: JsonText[][] = [];
           for (let number = from; number < until; number++)
             batches.push((await context.get<JsonText[]>(toBatchKey(number))) ?? []);

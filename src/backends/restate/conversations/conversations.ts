@@ -30,7 +30,7 @@ import { RestateTurn } from "./turn.ts";
 export interface ConversationsParts extends LineParts {
   /** Resolves when Restate may know the services of this server. */
   readonly known: Promise<void>;
-  /** The most bytes of a history. */
+  /** Max bytes of a history. */
   readonly maxBytes: number;
 }
 

@@ -41,7 +41,7 @@ export interface TurnRun {
 }
 
 /** The crashes in a row, without a new record between them, after which a turn is ended. */
-export const mostCrashes = 3;
+export const maxCrashes = 3;
 
 export const toTurn = (start: Pick<LineTurn, keyof TurnStart | "workflowId" | "records">): LineTurn => ({
   ...start,

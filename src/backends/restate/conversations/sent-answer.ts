@@ -18,7 +18,7 @@ interface Publication extends AnswerParts {
   readonly signal: AbortSignal;
 }
 
-/** The least time between two batches. */
+/** Min time between two batches. */
 const batchMs = 100;
 /** The characters after which a batch is sent. */
 const batchSize = 1_000_000;

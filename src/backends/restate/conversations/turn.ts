@@ -33,7 +33,7 @@ interface TurnParts {
   readonly names: ServiceNames;
   readonly key: string;
   readonly place: LocalPlace;
-  /** The most bytes of a history. */
+  /** Max bytes of a history. */
   readonly maxBytes: number;
   /** The signal of the call. */
   readonly stop: AbortSignal;

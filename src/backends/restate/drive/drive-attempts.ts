@@ -179,15 +179,15 @@ export class DriveAttempts {
 }
 
 /** Restate accepts messages of 32 MiB. It would repeat the step of a larger one for ever. */
-const mostBytes = 30_000_000;
+const maxBytes = 30_000_000;
 /** JSON text within JSON has twice its size at most. */
-const surelyAccepted = mostBytes / 2 - 10_000;
+const surelyAccepted = maxBytes / 2 - 10_000;
 
 /** The result; a final error in its place when Restate would not accept it. */
 function toAccepted(result: AttemptResult): AttemptResult {
   const text = "value" in result ? result.value : "suspended" in result ? result.suspended.data : undefined;
   if (text === undefined || Buffer.byteLength(text) <= surelyAccepted) return result;
-  if (Buffer.byteLength(JSON.stringify(result)) <= mostBytes) return result;
+  if (Buffer.byteLength(JSON.stringify(result)) <= maxBytes) return result;
   const error = { message: "The value takes more than 30 MB, which Restate accepts", shown: true };
   return { at: result.at, error, isFinal: true, hasRecords: result.hasRecords };
 }

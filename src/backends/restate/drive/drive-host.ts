@@ -15,7 +15,7 @@ import type { Clearance } from "./interruptions.ts";
 
 /** The part of a replica that its drives use. */
 export interface DriveHost extends Pick<LocalMailboxes, "readerOf"> {
-  /** The most bytes of the input and all values of one execution. */
+  /** Max bytes of the input and all values of one execution. */
   readonly executionBytes: number;
   /** True when the server is shutting down: attempts in flight may finish, no other is started. */
   readonly isClosing: boolean;

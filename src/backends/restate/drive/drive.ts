@@ -24,7 +24,7 @@ import { loadRows } from "./rows.ts";
 /** The rows after which a drive hands over, so that Restate's journal of it stays short. */
 const rowsPerDrive = 500;
 /** The rows after which it starts no further attempts, so that it can. */
-const mostRowsPerDrive = 1_000;
+const maxRowsPerDrive = 1_000;
 
 /**
  * One drive of one execution, from a start, a resume or a hand-over to the next suspension, end or hand-over: the backend of its
@@ -142,7 +142,7 @@ export class Drive implements LocalDrive, Admissible {
       const made = this.#rows.count - firstRow;
       const isRunning = this.#rows.status === "running";
       if (made >= rowsPerDrive && isRunning && !this.#attempts.hasStarted) return this.#link.handOver();
-      if (made < mostRowsPerDrive) this.#attempts.launch();
+      if (made < maxRowsPerDrive) this.#attempts.launch();
       if (this.#port.isIdle) this.#attempts.rest();
       await this.#on(await RestatePromise.race(this.#sources()));
     }

@@ -42,10 +42,10 @@ class Suspects {
 /** The time in which a replica with the old code may still take a drive. */
 const rescueMs = 300;
 const retryMs = 500;
-const mostDelayMs = 10_000;
+const maxDelayMs = 10_000;
 const maxSends = 10;
 /** Max drives that are remembered. */
-const mostSent = 1_000;
+const maxSent = 1_000;
 /** The time for which a report is tried. */
 const reportMs = 30_000;
 
@@ -192,7 +192,7 @@ export class Interruptions {
   #remember(gone: string, tries: number, until: number): void {
     this.#sent.delete(gone);
     this.#sent.set(gone, { tries, until });
-    if (this.#sent.size > mostSent) this.#sent.delete(this.#sent.keys().next().value!);
+    if (this.#sent.size > maxSent) this.#sent.delete(this.#sent.keys().next().value!);
   }
 
   /** Ends a drive by the admin API. False: there is no need to. */
@@ -217,7 +217,7 @@ interface Counted {
 
 /** Doubles a delay with each try, and adds up to half of it, so that many drives do not return at the same moment. */
 const toDelay = (tries: number, firstMs: number): number =>
-  Math.round(Math.min(mostDelayMs, firstMs * 2 ** tries) * (1 + Math.random() / 2));
+  Math.round(Math.min(maxDelayMs, firstMs * 2 ** tries) * (1 + Math.random() / 2));
 
 const refusal: Clearance = { mayRun: false, pass() {}, end() {} };
 /** Restate's code for a handler whose calls are not those of its journal. */

@@ -168,8 +168,8 @@ export async function hasEndedSolo(
 
 /** The first and the longest pause while an execution gets its register, and the time that it has. */
 const firstPauseMs = 5;
-const mostPauseMs = 250;
-const mostMs = 5_000;
+const maxPauseMs = 250;
+const maxMs = 5_000;
 
 /** The executions without a register, as a replica asks for them. */
 export class SoloExecutions {
@@ -207,9 +207,9 @@ export class SoloExecutions {
 
   /** Lets an execution get a register. Resolves when it is no longer solo. */
   async adopt(id: string): Promise<void> {
-    const until = performance.now() + mostMs;
+    const until = performance.now() + maxMs;
     let summoned: string | undefined;
-    for (let pauseMs = firstPauseMs; performance.now() < until; pauseMs = Math.min(2 * pauseMs, mostPauseMs)) {
+    for (let pauseMs = firstPauseMs; performance.now() < until; pauseMs = Math.min(2 * pauseMs, maxPauseMs)) {
       const solo = await this.#read(id);
       if (!solo) return;
       if (solo.last) await this.#client.write(this.#names.drive, id, "registerSolo", null);

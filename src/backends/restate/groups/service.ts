@@ -4,14 +4,14 @@ import type { Execution } from "../../../engine/execution.ts";
 import { shortHandlers, type Calls, type ServiceNames } from "../calls.ts";
 import type { RestateSdk } from "../sdk.ts";
 
-/** The most executions of one key that wait: each of them has a drive. */
-const mostWaiting = 1_000;
+/** Max executions of one key that wait: each of them has a drive. */
+const maxWaiting = 1_000;
 
 /** The `concurrency` of a workflow. */
 export interface GroupLimits {
   /** The number of places. */
   readonly limit: number;
-  /** The most executions that wait. */
+  /** Max executions that wait. */
   readonly waiting: number;
   /** A wait has ended: it is never refused, and knows the number of places of an earlier time. */
   readonly isWake?: boolean | undefined;
@@ -20,7 +20,7 @@ export const toGroupLimits = (
   { concurrency }: Program,
   { waitingExecutions }: { waitingExecutions: number },
 ): GroupLimits | undefined =>
-  concurrency && { limit: concurrency.limit, waiting: Math.min(mostWaiting, waitingExecutions) };
+  concurrency && { limit: concurrency.limit, waiting: Math.min(maxWaiting, waitingExecutions) };
 
 /** The answer to a drive that waits. `again`: another one waits for the same execution. */
 export type PlaceNews = "inside" | "missing" | "again";

@@ -33,11 +33,11 @@ function toListedTransition(last: Transition): Transition {
   }
 }
 
-function toShort(text: JsonText | undefined, most: number = maxListedBytes): JsonText | undefined {
+function toShort(text: JsonText | undefined, max: number = maxListedBytes): JsonText | undefined {
   const bytes = text === undefined ? 0 : Buffer.byteLength(text);
-  return bytes > most ? toTruncatedText(bytes) : text;
+  return bytes > max ? toTruncatedText(bytes) : text;
 }
 
-function toStart(text: string, most: number = maxListedBytes): string {
-  return Buffer.byteLength(text) > most ? `${text.slice(0, most / 4)}…` : text;
+function toStart(text: string, max: number = maxListedBytes): string {
+  return Buffer.byteLength(text) > max ? `${text.slice(0, max / 4)}…` : text;
 }

@@ -13,8 +13,8 @@ import {
 import { shortHandlers, reading, type Calls, type ServiceNames } from "../calls.ts";
 import type { RestateSdk } from "../sdk.ts";
 
-/** The most events of one name and key. */
-export const mostEvents = 1_000;
+/** Max events of one name and key. */
+export const maxEvents = 1_000;
 /** The executions that are told of an event by one invocation. */
 const toldAtOnce = 500;
 
@@ -25,7 +25,7 @@ export interface StoredHead extends Omit<SentEvent, "data" | "name" | "key"> {
 }
 export interface SendInput {
   readonly event: SentEvent;
-  /** The most events that are kept. */
+  /** Max kept events. The name is in messages of other builds. */
   readonly most: number;
   /** @default "half": a replica of a version that did not know shares has sent it */
   readonly share?: Share | undefined;

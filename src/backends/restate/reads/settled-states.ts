@@ -8,9 +8,9 @@ import type { RestateClient } from "../client/client.ts";
 import type { States } from "./states.ts";
 import type { LocalDrives } from "../drive/drives.ts";
 
-/** The most states that are kept for callers that are about to ask, and the most characters of their values. */
-const mostRecent = 1_000;
-const mostChars = 16_777_216;
+/** Max states that are kept for callers that are about to ask, and max characters of their values. */
+const maxRecent = 1_000;
+const maxChars = 16_777_216;
 
 interface SettledParts {
   readonly client: RestateClient;
@@ -56,7 +56,7 @@ export class SettledStates {
   }
   #evict(): void {
     for (const id of this.#recent.keys()) {
-      if (this.#recent.size <= mostRecent && this.#chars <= mostChars) return;
+      if (this.#recent.size <= maxRecent && this.#chars <= maxChars) return;
       this.forget(id);
     }
   }

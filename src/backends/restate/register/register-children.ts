@@ -4,8 +4,8 @@ import type { Calls, ServiceNames } from "../calls.ts";
 import { read } from "./read-register.ts";
 import type { Bearing, BeginInput, MoveInput } from "./register-state.ts";
 
-/** The most children of an execution that are cancelled with it. */
-export const mostChildren = 1_000;
+/** Max children of an execution that are cancelled with it. */
+export const maxChildren = 1_000;
 
 /** The children that are cancelled with their parent: its register starts them, so that a cancel comes before or after. */
 export function createChildren({ names, calls }: { readonly names: ServiceNames; readonly calls: Calls }) {
@@ -19,7 +19,7 @@ export function createChildren({ names, calls }: { readonly names: ServiceNames;
       const children = (await context.get<string[]>("children")) ?? [];
       const { id } = input.execution;
       if (!children.includes(id)) {
-        if (children.length >= mostChildren) return "many";
+        if (children.length >= maxChildren) return "many";
         context.set("children", [...children, id]);
       }
       return calls.call<Bearing>(context, toRegister(id, "begin"), input);

@@ -38,12 +38,12 @@ export interface RegisterParts {
   readonly host: RescueHost;
 }
 
-/** The most commands that wait for a drive to store them. Further ones are refused, except an end. */
-const mostCommands = 64;
+/** Max commands not stored by a drive yet. Further ones are refused, except an end. */
+const maxCommands = 64;
 /** The time in which a call that counts a crash may be made again. */
 const repeatMs = 60_000;
-/** The most callers that wait. The oldest is told to ask again: a caller that is gone does not. */
-const mostWaiters = 256;
+/** Max waiting callers. Beyond it the oldest one is asked to retry. */
+const maxWaiters = 256;
 
 /**
  * The register of one execution: the only place where its status changes.
@@ -108,7 +108,7 @@ export function createRegister(parts: RegisterParts): VirtualObjectDefinition<st
         await children.cancel(context, next, token);
         if (now.drive !== undefined) {
           const commands = (await context.get<Command[]>("commands")) ?? [];
-          if (commands.length >= mostCommands && !isEnd(next.to)) return { isBusy: true };
+          if (commands.length >= maxCommands && !isEnd(next.to)) return { isBusy: true };
           context.invocation(toInvocation(now.drive)).signal<Transition>(`t${command.epoch}`).resolve(next);
           context.set("commands", [...commands, command]);
           if (isEnd(next.to)) wakeWatchers(context, now.watchers); // the drive ends without another word
@@ -193,7 +193,7 @@ export function createRegister(parts: RegisterParts): VirtualObjectDefinition<st
         if (now.status !== "running" && now.epoch > input.afterEpoch)
           return context.resolveAwakeable(input.awakeable, await toState(context));
         const waiters = [...(now.waiters ?? []), input];
-        for (const { awakeable } of waiters.splice(0, waiters.length - mostWaiters))
+        for (const { awakeable } of waiters.splice(0, waiters.length - maxWaiters))
           context.resolveAwakeable(awakeable, null);
         context.set<RegisterStatus>("status", { ...now, waiters });
       },

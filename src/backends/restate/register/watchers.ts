@@ -1,8 +1,8 @@
 import type { ObjectContext } from "@restatedev/restate-sdk";
 import type { Watchers, WatchInput } from "./register-state.ts";
 
-/** The most replicas whose readers wait. The oldest is woken, and watches again if it still reads. */
-const mostWatchers = 64;
+/** Max replicas whose readers wait. The oldest is woken, and watches again if it still reads. */
+const maxWatchers = 64;
 
 /** A replica waits with one awakeable at a time: its last one replaces the one before, which the drive has resolved. */
 export function addWatcher(
@@ -12,7 +12,7 @@ export function addWatcher(
 ): Watchers {
   const { count, awakeables } = watchers ?? { count: 0, awakeables: [] };
   const next = [...awakeables.filter(([one]) => one !== replica), [replica, awakeable] as const];
-  for (const [, oldest] of next.splice(0, next.length - mostWatchers)) context.resolveAwakeable(oldest, null);
+  for (const [, oldest] of next.splice(0, next.length - maxWatchers)) context.resolveAwakeable(oldest, null);
   return { count: count + 1, awakeables: next };
 }
 

@@ -19,7 +19,7 @@ interface Parts {
 /** The objects that are called at the same time. */
 const atOnce = 16;
 /** The longest pause before counts are sent again. */
-const mostPauseMs = 5_000;
+const maxPauseMs = 5_000;
 
 /** Usage in Restate. Each conversation has an object with its sums. */
 export class RestateUsage implements UsageStore {
@@ -61,7 +61,7 @@ export class RestateUsage implements UsageStore {
     const { client, names } = this.#parts;
     const parts = rows.map(({ agentId: _agent, userId: _user, conversationId: _conversation, ...part }) => part);
     const id = newId();
-    for (let pauseMs = 100; ; pauseMs = Math.min(2 * pauseMs, mostPauseMs)) {
+    for (let pauseMs = 100; ; pauseMs = Math.min(2 * pauseMs, maxPauseMs)) {
       try {
         await client.sendOnce(names.usage, key, "add", parts, { id });
         return;

@@ -20,7 +20,7 @@ export function Json({ value, label, depth = 1 }: { value: unknown; label: strin
 
 function Node({ name, value, open }: { name?: string; value: unknown; open: number }) {
   const [isOpen, setOpen] = useState(open > 0);
-  const [most, setMost] = useState(pageSize);
+  const [max, setMax] = useState(pageSize);
   const before = name !== undefined && (
     <>
       <span class="json-key">{toVisible(name)}</span>
@@ -53,12 +53,12 @@ function Node({ name, value, open }: { name?: string; value: unknown; open: numb
       </summary>
       {isOpen && (
         <div class="json-children">
-          {entries.slice(0, most).map(([key, child]) => (
+          {entries.slice(0, max).map(([key, child]) => (
             <Node key={key} name={key} value={child} open={open - 1} />
           ))}
-          {entries.length > most && (
-            <button type="button" class="small" onClick={() => setMost(most + pageSize)}>
-              {entries.length - most} more
+          {entries.length > max && (
+            <button type="button" class="small" onClick={() => setMax(max + pageSize)}>
+              {entries.length - max} more
             </button>
           )}
         </div>

@@ -20,7 +20,7 @@ interface LogRecord {
 }
 
 /** The records that are shown. Older ones leave. */
-const most = 1_000;
+const max = 1_000;
 const levels = ["trace", "debug", "info", "warn", "error", "fatal"];
 const ids = ["workflowId", "agentId", "executionId"] as const;
 
@@ -41,7 +41,7 @@ export function Log() {
       timer = undefined;
       const added = fresh;
       fresh = [];
-      setRecords((before) => [...before, ...added].slice(-most));
+      setRecords((before) => [...before, ...added].slice(-max));
     };
     const close = openSocket(`/ws/logs${asked}`, {
       onMessage({ type, data }) {
@@ -141,6 +141,6 @@ function toLine(value: unknown): string {
     return `${name}=${typeof one === "string" ? one : JSON.stringify(one)}`;
   });
   const line = texts.join("  ");
-  return line.length > mostOfLine ? `${line.slice(0, mostOfLine)}…` : line;
+  return line.length > maxOfLine ? `${line.slice(0, maxOfLine)}…` : line;
 }
-const mostOfLine = 300;
+const maxOfLine = 300;

@@ -19,7 +19,7 @@ import { countOf, nextAttemptOf, statusesOf } from "./model/statuses.ts";
 import { copiesOf, type Row, type Stored } from "./stored.ts";
 import { toDescribed } from "../../../../src/workflows/steps/former-steps.ts";
 
-const mostPlaces = 12;
+const maxPlaces = 12;
 
 /**
  * The steps that are read from a journal agree with the model and with a walk over the same rows, at several places of the
@@ -34,7 +34,7 @@ export function checkSteps(stored: Stored, definition: WorkflowDefinition, tree:
   const delayOf = toDelays(definition, execution.id);
   const walk = new Interpreter(definition, toCodeTable(definition), execution);
   const history = [toHistory(undefined, beginning), ...rows.map((row) => toHistory(toJournalRow(row), row))];
-  const every = Math.max(1, Math.floor(rows.length / mostPlaces));
+  const every = Math.max(1, Math.floor(rows.length / maxPlaces));
   /** The last plan of each entry of a step, and the plan of each key. */
   const started = new Map<string, AttemptPlan>();
   const plans = new Map<string, AttemptPlan>();
@@ -167,7 +167,7 @@ function checkSelections(all: readonly StepRecord[], read: (options: HistoryOpti
     expect(iterations.length, `the iterations of ${under}`).toBe(sum);
     expect(total).toBeGreaterThanOrEqual(sum);
   }
-  for (const record of all.slice(0, mostPlaces)) expect(read({ path: record.node.path })).toEqual([record]);
+  for (const record of all.slice(0, maxPlaces)) expect(read({ path: record.node.path })).toEqual([record]);
 }
 
 function checkWalk(

@@ -14,7 +14,7 @@ import { isWaiting } from "./waits.ts";
 import type { World } from "./world.ts";
 import { toDescribed } from "../../../../src/workflows/steps/former-steps.ts";
 
-const mostExecutions = 9;
+const maxExecutions = 9;
 
 interface MadeFork {
   readonly executionId: string;
@@ -31,7 +31,7 @@ export async function makeFork(
 ): Promise<MadeFork | undefined> {
   const { engine, book, runnable } = world;
   const { id } = state.execution;
-  if (book.executions.length >= mostExecutions) return undefined;
+  if (book.executions.length >= maxExecutions) return undefined;
   const before = await read();
   const top = runnable.definition.steps.map((step) => step.id);
   let reached = state.execution.fork?.stepIndex ?? 0; // the last top-level step that has begun: going back leaves the later ones

@@ -60,13 +60,13 @@ export class EventTable {
   }
 
   /** The events of a name and key after a number, oldest first. */
-  after({ name, key = "" }: EventFilter, number: number, most: number): SentHead[] {
-    return (this.#statements.after.all(name, key, number, most) as unknown as EventRow[]).map(toEvent);
+  after({ name, key = "" }: EventFilter, number: number, max: number): SentHead[] {
+    return (this.#statements.after.all(name, key, number, max) as unknown as EventRow[]).map(toEvent);
   }
 
   /** The executions that wait for an event that is stored, in the order of their start. They may have refused it. */
-  offers(after: number, most: number): number[] {
-    return (this.#statements.offers.all(after, most) as { number: number }[]).map(({ number }) => number);
+  offers(after: number, max: number): number[] {
+    return (this.#statements.offers.all(after, max) as { number: number }[]).map(({ number }) => number);
   }
 
   /** The number of events of a sender, and of its side: those of code, or all others. */
@@ -84,8 +84,8 @@ export class EventTable {
   }
 
   /** Removes events that are older than a time. Returns how many. */
-  removeBefore(time: number, most: number): number {
-    const removed = this.#statements.removeBefore.all(time, most) as unknown as CountedRow[];
+  removeBefore(time: number, max: number): number {
+    const removed = this.#statements.removeBefore.all(time, max) as unknown as CountedRow[];
     for (const row of removed) this.#counts?.add(row, -1);
     return removed.length;
   }

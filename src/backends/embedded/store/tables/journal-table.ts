@@ -76,7 +76,7 @@ export class JournalTable {
     if (execution.seq > after.seq) found.unshift({ ...execution, row: 0 });
     const events = found.flatMap((one) => toEvents(id, one)).filter(({ seq }) => seq > after.seq);
     // A damaged file may have them in any order.
-    return { events, last: { row, seq: events.reduce((most, { seq }) => Math.max(most, seq), after.seq) } };
+    return { events, last: { row, seq: events.reduce((max, { seq }) => Math.max(max, seq), after.seq) } };
   }
 
   /** All events of an execution, a page at a time. Other work of the process runs between two pages. */

@@ -76,8 +76,8 @@ export class WaitTable {
   }
 
   /** The first timers of a clock that end by a time. */
-  due(clock: number, now: number, most: number): DueTimer[] {
-    return this.#statements.due.all(clock, now, most) as unknown as DueTimer[];
+  due(clock: number, now: number, max: number): DueTimer[] {
+    return this.#statements.due.all(clock, now, max) as unknown as DueTimer[];
   }
 
   /** The end of the first timer of a clock. */
@@ -110,8 +110,8 @@ export class WaitTable {
   }
 
   /** The executions that wait for an event, in the order of their start, a page at a time. */
-  waiting({ name, key = "" }: Pick<EventFilter, "name" | "key">, after: number, most: number): number[] {
-    return (this.#statements.waiting.all(name, key, after, most) as { number: number }[]).map(({ number }) => number);
+  waiting({ name, key = "" }: Pick<EventFilter, "name" | "key">, after: number, max: number): number[] {
+    return (this.#statements.waiting.all(name, key, after, max) as { number: number }[]).map(({ number }) => number);
   }
 }
 

@@ -10,7 +10,7 @@ export interface RunEvent {
   readonly from?: string;
 }
 
-const most = 10_000;
+const max = 10_000;
 
 /** The events of an execution, the newest 10,000. Each `seq` is in it once, also over a restart of the server. */
 export class EventLog {
@@ -74,7 +74,7 @@ export class EventLog {
     // A result is sent again to a reader that comes back.
     if (isResult && this.events.at(-1)?.type === "workflow-result") return true;
     this.events.push(event);
-    if (this.events.length > most) this.dropped += this.events.splice(0, this.events.length - most).length;
+    if (this.events.length > max) this.dropped += this.events.splice(0, this.events.length - max).length;
     this.#onEvent();
     this.#timer ??= setTimeout(() => {
       this.#timer = undefined;

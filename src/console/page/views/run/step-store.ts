@@ -20,7 +20,7 @@ interface ItemPage {
   readonly next: string | null;
 }
 
-const mostPages = 10;
+const maxPages = 10;
 
 /**
  * The steps of an execution, as far as they were read.
@@ -100,7 +100,7 @@ export class StepStore {
     try {
       const steps: StepView[] = [];
       let cursor: string | undefined;
-      for (let pages = 0; pages === 0 || (cursor !== undefined && pages < mostPages); pages++) {
+      for (let pages = 0; pages === 0 || (cursor !== undefined && pages < maxPages); pages++) {
         const { items, nextCursor } = await listSteps(this.#of, { cursor }, this.#controller.signal);
         steps.push(...items);
         cursor = nextCursor ?? undefined;
