@@ -2,7 +2,7 @@ import { DatabaseSync } from "node:sqlite";
 import { defineWorkflow, embedded, type Config } from "agentserve";
 import { expect, it, onTestFinished, vi } from "vitest";
 import { EmbeddedEngine } from "../../src/backends/embedded/engine.ts";
-import { Runs } from "../../src/backends/embedded/runs.ts";
+import { Drives } from "../../src/backends/embedded/drives.ts";
 import { Store } from "../../src/backends/embedded/store/store.ts";
 import { JournalTable } from "../../src/backends/embedded/store/tables/journal-table.ts";
 import { ProcessTable } from "../../src/backends/embedded/store/tables/process-table.ts";
@@ -88,7 +88,7 @@ function watchRejections(): unknown[] {
 it("starts the next suspect when the one before it is cancelled in the queue", async () => {
   const { begun, config, write, path } = await leaveRunning("normal", "a", "b");
   write(crashed(2, "a", "b"));
-  const queued = vi.spyOn(Runs.prototype, "nextChange");
+  const queued = vi.spyOn(Drives.prototype, "nextChange");
   onTestFinished(() => queued.mockRestore());
   const server = await startTestServer("in process", { config });
   await vi.waitFor(() => expect(queued).toHaveBeenCalledWith("a"), patience);
@@ -102,7 +102,7 @@ it("starts a suspect in its turn when a cancel of it could not be written", asyn
   write(crashed(2, "a", "b"));
   const isolated = vi.spyOn(ProcessTable.prototype, "isolate");
   const changes = Promise.withResolvers<void>();
-  const changed = vi.spyOn(Runs.prototype, "nextChange").mockReturnValue(changes.promise);
+  const changed = vi.spyOn(Drives.prototype, "nextChange").mockReturnValue(changes.promise);
   const limits = { drainMs: 10, runningExecutions: 5 };
   const server = await startTestServer("in process", { config: { ...config, server: { limits } } });
   await vi.waitFor(() => expect(begun).toEqual(["a"]), patience);
@@ -132,7 +132,7 @@ it("leaves the suspects that wait to the next start when the server closes", asy
   write(crashed(2, "a", "b"));
   const unhandled = watchRejections();
   const waited = Promise.withResolvers<void>();
-  const changed = vi.spyOn(Runs.prototype, "nextChange").mockReturnValue(waited.promise);
+  const changed = vi.spyOn(Drives.prototype, "nextChange").mockReturnValue(waited.promise);
   onTestFinished(() => changed.mockRestore());
   const server = await startServer("in process", { config });
   await vi.waitFor(() => expect(begun).toEqual(["a"]), patience);

@@ -5,7 +5,7 @@ import { defineWorkflow } from "agentserve";
 import { expect, it, onTestFinished, vi } from "vitest";
 import { systemClock } from "../../src/core/clock.ts";
 import { Drive } from "../../src/backends/embedded/drive.ts";
-import { Runs } from "../../src/backends/embedded/runs.ts";
+import { Drives } from "../../src/backends/embedded/drives.ts";
 import { Store } from "../../src/backends/embedded/store/store.ts";
 import { Writer } from "../../src/backends/embedded/store/writer.ts";
 import { unchecked } from "../../src/core/caller.ts";
@@ -37,7 +37,7 @@ it("documents in docs/internals/engine.md the functions that a durable step goes
   const execution = { id: "x", workflowId: "two", input: "{}", context: {}, startAt: 0, steps: runnable.steps };
   const program = createProgram(programOptions(definition, createTestLogger([])));
   const LiveWalk = Object.getPrototypeOf(program.createWalk(execution, host)).constructor;
-  const classes: Record<string, any> = { Attempt, Run, LiveWalk, Interpreter, Fibers, Drive, Runs, Writer, Store };
+  const classes: Record<string, any> = { Attempt, Run, LiveWalk, Interpreter, Fibers, Drive, Drives, Writer, Store };
   const calls: string[] = [];
   for (const [type, { prototype }] of Object.entries(classes)) {
     for (const name of Object.getOwnPropertyNames(prototype)) {
@@ -79,7 +79,7 @@ it("documents in docs/internals/engine.md the functions that a durable step goes
 const files: Record<string, string> = {
   Attempt: "engine/attempts/attempt.ts",
   Run: "engine/runs/run.ts",
-  Runs: "backends/embedded/runs.ts",
+  Drives: "backends/embedded/drives.ts",
 };
 
 it("has the loop of an execution on one screen of at most 60 lines", () => {

@@ -311,8 +311,8 @@ export const engine: readonly Mutation[] = [
   {
     breaks: "A suspect loses its place in its group until its turn comes",
     file: `${embedded}/recovery.ts`,
-    find: "if (suspect.group) runs.slots.hold(suspect, suspect.group);",
-    replace: "if (suspect.group) runs.slots.has(suspect);",
+    find: "if (suspect.group) drives.slots.hold(suspect, suspect.group);",
+    replace: "if (suspect.group) drives.slots.has(suspect);",
     suite: "test/engine/recovery-commands.test.ts",
   },
   {

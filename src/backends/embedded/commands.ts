@@ -30,15 +30,15 @@ export class Commands {
     const known = this.#parts.known();
     if (known) await known;
     if (this.#parts.waiting.has(id)) return this.#parts.waiting.suspend(id, toNext);
-    const drive = this.#parts.runs.get(id);
+    const drive = this.#parts.drives.get(id);
     if (drive)
       return (
         isLegal(drive.run.decided, toNext(undefined)) &&
-        commandDrive(this.#parts.runs, drive, toNext(drive.walk.position()))
+        commandDrive(this.#parts.drives, drive, toNext(drive.walk.position()))
       );
     const state = this.#parts.store.state(id);
     if (!state || !isLegal(state, toNext(undefined))) return false;
-    return commandUndriven(this.#parts.runs, state, toNext(await this.#parts.reads.lastPosition(id))); // it was not recovered
+    return commandUndriven(this.#parts.drives, state, toNext(await this.#parts.reads.lastPosition(id))); // it was not recovered
   }
 
   resume(id: string, epoch: number, how: Resume, program: Program): Promise<ExecutionState | false> {
@@ -60,7 +60,7 @@ export class Commands {
     program: Program,
     tries = 0,
   ): Promise<ExecutionState | false> {
-    this.#parts.runs.refuseWhenClosing();
+    this.#parts.drives.refuseWhenClosing();
     if (tries === maxTries) throw busy(`Execution ${id} is busy with events`, 1);
     const isStill = (): boolean => {
       const now = this.#decided(id);
@@ -68,29 +68,29 @@ export class Commands {
       return now.epoch === epoch || (branch !== undefined && this.#isParked(id, branch));
     };
     // Another caller is first once its transition is committed: until then a crash could undo it.
-    if (!isStill()) await this.#parts.runs.written();
+    if (!isStill()) await this.#parts.drives.written();
     if (!isStill()) return false;
-    const driven = this.#parts.runs.get(id);
-    if (driven) return commandDrive(this.#parts.runs, driven, toNext());
+    const driven = this.#parts.drives.get(id);
+    if (driven) return commandDrive(this.#parts.drives, driven, toNext());
     const state = this.#parts.store.state(id)!;
     const group = toGroup(state.execution.workflowId, state.execution.concurrencyKey);
     const { isWaiting, release } = group
       ? await this.#parts.starts.reserve(group, program)
-      : this.#parts.runs.slots.reserve();
+      : this.#parts.drives.slots.reserve();
     const drive = await this.#parts.reads.load(state, program, isWaiting ? noSlot : undefined).finally(release);
-    if (!isStill()) await this.#parts.runs.written(); // another caller was first, or a cancel
+    if (!isStill()) await this.#parts.drives.written(); // another caller was first, or a cancel
     if (!isStill()) return false;
     if (!(drive instanceof Drive)) throw new ServeError(409, `Workflow changed: ${drive.mismatch}`);
-    // An event that the execution does not wait for has let the run go, at the same time.
+    // An event that the execution does not wait for has let the drive go, at the same time.
     if (drive.isReleased) return this.#continue(id, { epoch, branch }, toNext, program, tries + 1);
-    // Nothing of it is in flight: if the store cannot be written, the run is forgotten again.
+    // Nothing of it is in flight: if the store cannot be written, the drive is forgotten again.
     const wait = isWaiting ? this.#parts.starts.wait : undefined;
-    return commandDrive(this.#parts.runs, drive, toNext(), { isJustLoaded: true, wait });
+    return commandDrive(this.#parts.drives, drive, toNext(), { isJustLoaded: true, wait });
   }
 
   /** Whether a branch waits, by the key of its wake. */
   #isParked(id: string, key: string): boolean {
-    const drive = this.#parts.runs.get(id);
+    const drive = this.#parts.drives.get(id);
     const last = this.#parts.store.state(id)?.last;
     const pending = drive ? drive.walk.parkedBranches() : last?.to === "suspended" ? last.pending : [];
     return pending.some((one) => one.key === key);
@@ -120,17 +120,17 @@ export class Commands {
     }
     // Another transition may be first, such as a suspension because the workflow has changed. The cancel follows on it.
     for (let tries = 0; tries < maxTries; tries++) {
-      const drive = this.#parts.runs.get(id);
+      const drive = this.#parts.drives.get(id);
       const state = drive?.committed ?? this.#parts.store.state(id);
       if (!state) return false;
       const next = this.#toCancellation(reason);
       if (!isLegal(drive?.run.decided ?? state, next)) {
-        await this.#parts.runs.written(); // its end is durable before the caller hears of it
+        await this.#parts.drives.written(); // its end is durable before the caller hears of it
         return false;
       }
       const made = await (drive
-        ? commandDrive(this.#parts.runs, drive, next)
-        : commandUndriven(this.#parts.runs, state, next));
+        ? commandDrive(this.#parts.drives, drive, next)
+        : commandUndriven(this.#parts.drives, state, next));
       if (made) return made;
     }
     throw busy(`Execution ${id} changes too fast to be cancelled`, 1);
@@ -138,7 +138,7 @@ export class Commands {
 
   /** Status and epoch of an execution, with the transitions that are being written. */
   #decided(id: string): Pick<ExecutionState, "status" | "epoch" | "last"> | undefined {
-    const drive = this.#parts.runs.get(id);
+    const drive = this.#parts.drives.get(id);
     return drive ? { ...drive.run.decided, last: drive.committed.last } : this.#parts.store.state(id);
   }
 

@@ -9,7 +9,7 @@ import type { Change } from "../../engine/runs/run-port.ts";
 import { isTurn } from "../../engine/turn-execution.ts";
 import { Drive, type Request } from "./drive.ts";
 import { unavailable } from "./file/sqlite-error.ts";
-import type { Runs } from "./runs.ts";
+import type { Drives } from "./drives.ts";
 import type { Commit, StoredState } from "./store/stored-state.ts";
 
 interface CommandOptions {
@@ -29,13 +29,13 @@ interface BeginParts extends Pick<Reservation, "release"> {
  * `release` gives a reserved place back. With `wait`, the drive is released when the start is written, and handed over.
  */
 export function beginDrive(
-  runs: Runs,
+  drives: Drives,
   execution: Execution,
   program: Program,
   { release, wait, source }: BeginParts,
 ): Promise<boolean> {
-  const state: StoredState = { number: runs.store.newNumber(), execution, status: "running", epoch: 0 };
-  const drive = new Drive(state, program, runs);
+  const state: StoredState = { number: drives.store.newNumber(), execution, status: "running", epoch: 0 };
+  const drive = new Drive(state, program, drives);
   const { promise, resolve, reject } = Promise.withResolvers<boolean>();
   const end = (): void => {
     release();
@@ -43,12 +43,12 @@ export function beginDrive(
   };
   const request: Request = {
     done: () => {
-      if (!isTurn(execution)) countStart(runs.metrics, execution.workflowId);
+      if (!isTurn(execution)) countStart(drives.metrics, execution.workflowId);
       // A workflow without steps has ended.
-      if (wait && drive.run.decided.status === "running") runs.handOver(drive, wait);
-      else runs.add(drive);
+      if (wait && drive.run.decided.status === "running") drives.handOver(drive, wait);
+      else drives.add(drive);
       release();
-      if (!isTurn(execution)) runs.publisher.changes.publish({ execution, status: "running", epoch: 0 });
+      if (!isTurn(execution)) drives.publisher.changes.publish({ execution, status: "running", epoch: 0 });
       resolve(true);
     },
     lost: () => {
@@ -57,7 +57,7 @@ export function beginDrive(
     },
     fail: (error) => {
       end();
-      reject(runs.toAnswer(error));
+      reject(drives.toAnswer(error));
     },
     stalled: (cause) => {
       end();
@@ -66,7 +66,7 @@ export function beginDrive(
     },
   };
   drive.run.begin(source, request);
-  if (wait) markWaiting(runs, drive);
+  if (wait) markWaiting(drives, drive);
   return promise;
 }
 
@@ -74,76 +74,76 @@ export function beginDrive(
  * Makes a transition of an execution that has a drive. Resolves to the new state, or to false when another transition was first.
  */
 export function commandDrive(
-  runs: Runs,
+  drives: Drives,
   drive: Drive,
   next: Transition,
   { isJustLoaded = false, wait }: CommandOptions = {},
 ): Promise<ExecutionState | false> {
   const hint = isJustLoaded ? "nothing was changed" : "check the state of the execution";
   const refused = (cause: unknown): ServeError => unavailable(`Storage cannot be written: ${hint}`, cause);
-  const { stallCause } = runs.writer;
+  const { stallCause } = drives.writer;
   if (stallCause && !isJustLoaded) throw refused(stallCause);
   const { promise, resolve, reject } = Promise.withResolvers<ExecutionState | false>();
   drive.run.command(next, {
     done: (commit) => {
-      if (wait && !drive.isChanging) runs.handOver(drive, wait); // otherwise it ends, or waits with its drive
+      if (wait && !drive.isChanging) drives.handOver(drive, wait); // otherwise it ends, or waits with its drive
       resolve(commit.states[0]!);
     },
     lost: () => {
       // The drive was released because a change before this one could not be written.
-      const { status, epoch } = runs.store.state(drive.execution.id) ?? {};
+      const { status, epoch } = drives.store.state(drive.execution.id) ?? {};
       const isOpen = status === "running" || status === "suspended";
       if (drive.isReleased && isOpen && epoch === drive.committed.epoch)
         return reject(refused(new Error("The drive was released")));
       // The execution ended while it was loaded.
-      runs.forget(drive);
+      drives.forget(drive);
       resolve(false);
     },
     fail: (error) => {
-      runs.failed(drive, error);
-      reject(runs.toAnswer(error));
+      drives.failed(drive, error);
+      reject(drives.toAnswer(error));
     },
     stalled: (cause) => {
-      if (isJustLoaded) runs.forget(drive);
+      if (isJustLoaded) drives.forget(drive);
       reject(refused(cause));
       return isJustLoaded;
     },
   });
-  if (wait) markWaiting(runs, drive);
+  if (wait) markWaiting(drives, drive);
   return promise;
 }
 
 /** Makes a transition of an execution that has no drive: only its event follows from it. `onCommit` is called before it is published. */
 export function commandUndriven(
-  runs: Runs,
+  drives: Drives,
   state: StoredState,
   next: Transition,
   onCommit: () => void = () => {},
 ): Promise<ExecutionState | false> {
   const { number, execution, epoch } = state;
   const { promise, resolve, reject } = Promise.withResolvers<ExecutionState | false>();
-  const row = toCommandRow(runs.store.newRow(), epoch + 1, next);
+  const row = toCommandRow(drives.store.newRow(), epoch + 1, next);
   const toChange = (seq: number): Change => {
     return { row, at: next.at, events: [], transitions: [next], hasOwn: false, epoch, seq, starts: [], parks: [] };
   };
-  runs.writer.write<{ change: Change; commit: Commit } | undefined>({
+  drives.writer.write<{ change: Change; commit: Commit } | undefined>({
     work: () => {
-      runs.store.waits.remove(number);
-      const change = toChange(runs.store.journals.lastSeq(number) + 1);
-      const commit = runs.store.save(state, change, noRow);
+      drives.store.waits.remove(number);
+      const change = toChange(drives.store.journals.lastSeq(number) + 1);
+      const commit = drives.store.save(state, change, noRow);
       return commit && { change, commit };
     },
     done: (saved) => {
       onCommit();
       if (saved) {
-        runs.rests.leavePlace(number);
-        const loaded = runs.get(execution.id);
-        if (loaded?.committed.epoch === epoch) runs.forget(loaded); // it does not know this transition
-        runs.publisher.publish(execution.id, saved.change, saved.commit);
+        drives.rests.leavePlace(number);
+        const loaded = drives.get(execution.id);
+        if (loaded?.committed.epoch === epoch) drives.forget(loaded); // it does not know this transition
+        drives.publisher.publish(execution.id, saved.change, saved.commit);
       }
       resolve(saved ? saved.commit.states[0]! : false);
     },
-    fail: (error) => reject(runs.toAnswer(error)),
+    fail: (error) => reject(drives.toAnswer(error)),
     stalled: (cause) => {
       reject(unavailable("Storage cannot be written: nothing was changed", cause));
       return true;
@@ -153,7 +153,7 @@ export function commandUndriven(
 }
 
 /** Marks an execution that waits, in the transaction of its start or resume. */
-function markWaiting({ store, writer }: Runs, { number }: Drive): void {
+function markWaiting({ store, writer }: Drives, { number }: Drive): void {
   writer.write({
     work: () => store.processes.startWaiting(number),
     done: () => {},

@@ -8,7 +8,7 @@ import type { ExecutionState } from "../../engine/execution.ts";
 import { EmbeddedConversations } from "./conversations/conversations.ts";
 import { EmbeddedSchedules } from "./schedules.ts";
 import { EmbeddedUsage } from "./usage.ts";
-import { Runs, type RunsOptions } from "./runs.ts";
+import { Drives, type DrivesOptions } from "./drives.ts";
 import { recordHolder } from "./file/holder.ts";
 import type { Retention } from "../../engine/retention.ts";
 import { Recovery } from "./recovery.ts";
@@ -30,7 +30,7 @@ import { Sleepers } from "./waits/sleepers.ts";
 import { Timers } from "./waits/timers.ts";
 import { agentOf, isTurn } from "../../engine/turn-execution.ts";
 
-export interface EmbeddedOptions extends Omit<RunsOptions, "store" | "limitOf"> {
+export interface EmbeddedOptions extends Omit<DrivesOptions, "store" | "limitOf"> {
   readonly path: string;
   readonly durability: "normal" | "full";
   readonly retention: Retention;
@@ -47,7 +47,7 @@ export class EmbeddedEngine implements Engine {
   readonly #options: EmbeddedOptions;
   // Set by `open`, which comes before any other call.
   #store!: Store;
-  #runs!: Runs;
+  #drives!: Drives;
   #waiting!: WaitingExecutions;
   #timers: Timers | undefined;
   #mailbox!: Mailbox;
@@ -66,17 +66,17 @@ export class EmbeddedEngine implements Engine {
   readonly conversations: EmbeddedConversations;
   readonly schedules: ScheduleStore = new EmbeddedSchedules(() => ({
     schedules: this.#store.schedules,
-    writer: this.#runs.writer,
+    writer: this.#drives.writer,
   }));
   readonly usage: EmbeddedUsage;
 
   constructor(options: EmbeddedOptions) {
     this.#options = options;
     this.clock = options.clock ?? systemClock;
-    this.usage = new EmbeddedUsage(() => ({ usage: this.#store.usage, writer: this.#runs.writer }), options.logger);
+    this.usage = new EmbeddedUsage(() => ({ usage: this.#store.usage, writer: this.#drives.writer }), options.logger);
     const dropTurn = (id: string): void => this.#dropTurn(id);
     const flushUsage = (): void => void this.usage.flush();
-    const file = () => ({ store: this.#store, writer: this.#runs.writer, space: this.#space, dropTurn, flushUsage });
+    const file = () => ({ store: this.#store, writer: this.#drives.writer, space: this.#space, dropTurn, flushUsage });
     this.conversations = new EmbeddedConversations(file, {
       maxBytes: options.conversationBytes,
       clock: this.clock,
@@ -111,15 +111,15 @@ export class EmbeddedEngine implements Engine {
       throw refusal ?? toStoreError(path, error);
     }
     if (signal.aborted) return;
-    this.#watch = startWatch(this.#store, this.#runs.writer);
-    const isDriven = (id: string): boolean => this.#runs.get(id) !== undefined;
+    this.#watch = startWatch(this.#store, this.#drives.writer);
+    const isDriven = (id: string): boolean => this.#drives.get(id) !== undefined;
     this.#stopRetention = startRetention(retention, {
       store: this.#store,
-      writer: this.#runs.writer,
+      writer: this.#drives.writer,
       clock: this.clock,
       isDriven,
       isBusy: (key) => this.conversations.isBusy(key),
-      onRemoved: (id) => this.#runs.publisher.readers.close(id),
+      onRemoved: (id) => this.#drives.publisher.readers.close(id),
     });
   }
 
@@ -127,15 +127,15 @@ export class EmbeddedEngine implements Engine {
     const { logger } = this.#options;
     const store = this.#store;
     const limitOf = (workflowId: string): number => this.#waiting.limitOf(workflowId);
-    const runs = (this.#runs = new Runs({ ...this.#options, store, limitOf }));
+    const drives = (this.#drives = new Drives({ ...this.#options, store, limitOf }));
     const waiting = (this.#waiting = new WaitingExecutions({
       store,
-      runs,
+      drives,
       logger,
       load: (state, program, slot) => this.#reads.load(state, program, slot),
       lastPosition: (id) => this.#reads.lastPosition(id),
     }));
-    const opened: Opened = { store, runs, waiting, clock: this.clock, logger, known: this.#whenKnown };
+    const opened: Opened = { store, drives, waiting, clock: this.clock, logger, known: this.#whenKnown };
     this.#reads = new Reads(opened);
     this.#starts = new Starts({ ...opened, space: this.#space });
     this.#commands = new Commands({ ...opened, reads: this.#reads, starts: this.#starts });
@@ -145,26 +145,26 @@ export class EmbeddedEngine implements Engine {
   #openWaits(): void {
     const { logger } = this.#options;
     const store = this.#store;
-    const runs = this.#runs;
+    const drives = this.#drives;
     const sleepers = new Sleepers({
       store,
-      runs,
+      drives,
       waiting: this.#waiting,
       logger,
       load: (state, program, slot) => this.#reads.load(state, program, slot),
-      reserve: (group, program) => this.#starts.reserve(group, program, (name) => runs.slots.reserveWake(name)),
+      reserve: (group, program) => this.#starts.reserve(group, program, (name) => drives.slots.reserveWake(name)),
     });
-    const timers = new Timers({ store, runs, clock: this.clock, logger, sleepers });
-    runs.publisher.onTurnEnd = (id) => this.conversations.giveUp(id);
-    runs.publisher.onTimer = () => timers.added();
-    runs.onClosing = () => void this.usage.flush();
+    const timers = new Timers({ store, drives, clock: this.clock, logger, sleepers });
+    drives.publisher.onTurnEnd = (id) => this.conversations.giveUp(id);
+    drives.publisher.onTimer = () => timers.added();
+    drives.onClosing = () => void this.usage.flush();
     this.#timers = timers;
     const { storedEvents = 100_000 } = this.#options;
-    const mailbox = new Mailbox({ store, runs, sleepers, logger, storedEvents });
-    runs.onWait = (drive) => mailbox.onWait(drive);
-    runs.publisher.mayContinue = (drive) => mailbox.mayContinue(drive);
-    runs.onGone = (number) => mailbox.onGone(number);
-    runs.findEvents = (drive) => mailbox.find(drive);
+    const mailbox = new Mailbox({ store, drives, sleepers, logger, storedEvents });
+    drives.onWait = (drive) => mailbox.onWait(drive);
+    drives.publisher.mayContinue = (drive) => mailbox.mayContinue(drive);
+    drives.onGone = (number) => mailbox.onGone(number);
+    drives.findEvents = (drive) => mailbox.find(drive);
     this.#mailbox = mailbox;
   }
 
@@ -192,7 +192,7 @@ export class EmbeddedEngine implements Engine {
   async recover(programOf?: (workflowId: string) => Program | undefined): Promise<void> {
     const recovery = new Recovery({
       store: this.#store,
-      runs: this.#runs,
+      drives: this.#drives,
       waiting: this.#waiting,
       logger: this.#options.logger,
       keepPlace: (id) => this.#keepPlace(id),
@@ -201,7 +201,7 @@ export class EmbeddedEngine implements Engine {
     if (!programOf && this.#isStartMarked) attempt(() => this.#store.processes.end());
     try {
       if (programOf) await recovery.find();
-      if (programOf) for (const place of this.#store.waits.places()) this.#runs.rests.holdPlace(place);
+      if (programOf) for (const place of this.#store.waits.places()) this.#drives.rests.holdPlace(place);
       // They are queued before requests that have waited for them continue.
       const starting = recovery.start(programOf);
       this.#setKnown(recovery);
@@ -225,8 +225,8 @@ export class EmbeddedEngine implements Engine {
 
   /** Ends a turn that was removed with its conversation. */
   #dropTurn(id: string): void {
-    const drive = this.#runs.get(id);
-    if (drive) this.#runs.forget(drive);
+    const drive = this.#drives.get(id);
+    if (drive) this.#drives.forget(drive);
     this.#waiting.forget(id);
     this.conversations.giveUp(id);
   }
@@ -263,12 +263,12 @@ export class EmbeddedEngine implements Engine {
       await nextTurn(); // each count takes up to some milliseconds
       if (!this.#closing.signal.aborted) suspended.set(id, this.#store.countSuspended(id));
     }
-    const { running, queued } = this.#runs.slots;
+    const { running, queued } = this.#drives.slots;
     return { running, queued, suspended };
   }
 
-  readonly changes: Engine["changes"] = (...args) => this.#runs.publisher.changes.open(...args);
-  readonly changedStates: Engine["changedStates"] = (signal) => this.#runs.publisher.changes.openStates(signal);
+  readonly changes: Engine["changes"] = (...args) => this.#drives.publisher.changes.open(...args);
+  readonly changedStates: Engine["changedStates"] = (signal) => this.#drives.publisher.changes.openStates(signal);
   readonly history: Engine["history"] = (id) => this.#store.journals.history(id);
 
   async rowText(id: string, row: number): Promise<JsonText | undefined> {
@@ -286,7 +286,7 @@ export class EmbeddedEngine implements Engine {
     this.#stopRetention();
     this.#watch?.stop();
     this.#timers?.close();
-    await this.#runs?.close(drainMs, beside);
+    await this.#drives?.close(drainMs, beside);
     // A start that was not marked has not counted the last crash: the next one does.
     if (this.#isStartMarked) attempt(() => this.#store.processes.end()); // a disk that cannot be written makes it look like a crash
     this.#closeStore();

@@ -1,13 +1,13 @@
 import type { Clock } from "../../core/clock.ts";
 import type { Logger } from "../../core/log.ts";
-import type { Runs } from "./runs.ts";
+import type { Drives } from "./drives.ts";
 import type { Store } from "./store/store.ts";
 import type { WaitingExecutions } from "./waiting-executions.ts";
 
 /** The parts of an engine whose file is open. */
 export interface Opened {
   readonly store: Store;
-  readonly runs: Runs;
+  readonly drives: Drives;
   readonly waiting: WaitingExecutions;
   readonly clock: Clock;
   readonly logger: Logger;

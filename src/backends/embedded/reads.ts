@@ -21,18 +21,18 @@ export class Reads {
   }
 
   committed(id: string): StoredState | undefined {
-    return this.#parts.runs.get(id)?.committed ?? this.#parts.store.state(id);
+    return this.#parts.drives.get(id)?.committed ?? this.#parts.store.state(id);
   }
 
   isRunning(workflowId: string): boolean {
     const isOne = ({ status, execution }: ExecutionState): boolean =>
       status === "running" && execution.workflowId === workflowId;
-    if (this.#parts.runs.all().some(({ committed }) => isOne(committed))) return true;
+    if (this.#parts.drives.all().some(({ committed }) => isOne(committed))) return true;
     return this.#parts.waiting.count(workflowId) > 0 || this.#parts.store.waits.hasResting(workflowId);
   }
 
   async startedSteps(id: string): Promise<ReadonlySet<string> | undefined> {
-    return this.#parts.runs.get(id) ? undefined : this.#startedSteps(id);
+    return this.#parts.drives.get(id) ? undefined : this.#startedSteps(id);
   }
 
   async #startedSteps(id: string): Promise<ReadonlySet<string>> {
@@ -41,7 +41,7 @@ export class Reads {
       for await (const page of this.#parts.store.journals.allEvents(id))
         for (const { type, from = "" } of page) if (type === "step-start") paths.add(from);
     } catch (error) {
-      throw this.#parts.runs.toAnswer(error);
+      throw this.#parts.drives.toAnswer(error);
     }
     return paths;
   }
@@ -51,10 +51,10 @@ export class Reads {
     if (known) await known;
     const state = this.committed(id);
     if (!state) throw notFound(`Execution ${id} not found`);
-    if (state.status !== "running" && state.epoch > afterEpoch && !this.#parts.runs.publisher.isUntold(state))
+    if (state.status !== "running" && state.epoch > afterEpoch && !this.#parts.drives.publisher.isUntold(state))
       return state;
-    if (state.status === "running" && !this.#isDriven(id)) throw this.#parts.runs.toAnswer(stopped(id));
-    return this.#parts.runs.publisher.waiters.next(id, afterEpoch, signal);
+    if (state.status === "running" && !this.#isDriven(id)) throw this.#parts.drives.toAnswer(stopped(id));
+    return this.#parts.drives.publisher.waiters.next(id, afterEpoch, signal);
   }
 
   events(
@@ -67,33 +67,33 @@ export class Reads {
     const read = (after: EventCursor): EventPage | Promise<EventPage> =>
       this.#parts.known()?.then(() => readPage(after)) ?? readPage(after);
     const isRunning = (): boolean =>
-      this.#parts.runs.get(id)?.committed.status === "running" ||
+      this.#parts.drives.get(id)?.committed.status === "running" ||
       this.#parts.waiting.has(id) ||
       (this.#parts.store.state(id)?.status === "running" && this.#isResting(id));
     const isOpen = (): boolean => isRunning() || (until === "end" && this.committed(id)?.status === "suspended");
-    return readEvents({ read, isOpen }, this.#parts.runs.publisher.readers.open(id, signal), afterSeq);
+    return readEvents({ read, isOpen }, this.#parts.drives.publisher.readers.open(id, signal), afterSeq);
   }
 
-  /** Replays an execution and registers its run; returns the first mismatch when it does not fit the program. */
+  /** Replays an execution and registers its drive; returns the first mismatch when it does not fit the program. */
   async load(state: StoredState, program: Program, slot?: Admissible): Promise<Drive | { mismatch: string }> {
     const { id, steps } = state.execution;
     const isSame = hasSameSteps(steps, program.steps);
     const mismatch = isSame ? undefined : findMismatch(steps, program.steps, await this.#startedSteps(id));
-    return mismatch === undefined ? this.#parts.runs.load(state, program, slot) : { mismatch };
+    return mismatch === undefined ? this.#parts.drives.load(state, program, slot) : { mismatch };
   }
 
-  /** The place of an execution that has no run. */
+  /** The place of an execution that has no drive. */
   async lastPosition(id: string): Promise<Position | undefined> {
     const { store, waiting } = this.#parts;
     const execution = store.state(id)?.execution;
     return execution && readPosition(execution, store.journals.history(id), waiting.programOf(execution.workflowId));
   }
 
-  /** Whether an execution has a run, or will have one. */
+  /** Whether an execution has a drive, or will have one. */
   #isDriven(id: string): boolean {
-    return this.#parts.runs.get(id) !== undefined || this.#parts.waiting.has(id) || this.#isResting(id);
+    return this.#parts.drives.get(id) !== undefined || this.#parts.waiting.has(id) || this.#isResting(id);
   }
-  /** Whether an execution waits for the end of a retry delay, and has no run. */
+  /** Whether an execution waits for the end of a retry delay, and has no drive. */
   #isResting(id: string): boolean {
     const number = this.#parts.store.journals.numberOf(id);
     return number !== undefined && this.#parts.store.waits.hasTimer(number);

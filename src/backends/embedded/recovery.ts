@@ -2,7 +2,7 @@ import { withIds, type Logger } from "../../core/log.ts";
 import type { Program } from "../../engine/contract/program.ts";
 import type { Transition } from "../../engine/execution.ts";
 import { agentOf, isTurn } from "../../engine/turn-execution.ts";
-import type { Runs } from "./runs.ts";
+import type { Drives } from "./drives.ts";
 import type { Store } from "./store/store.ts";
 import type { LeftExecution } from "./store/tables/process-table.ts";
 import type { WaitingExecution, WaitingExecutions } from "./waiting-executions.ts";
@@ -10,7 +10,7 @@ import { crashed, interrupted, isAlone, suspectMs, toVerdict } from "../../engin
 
 export interface RecoveryOptions {
   readonly store: Store;
-  readonly runs: Runs;
+  readonly drives: Drives;
   readonly waiting: WaitingExecutions;
   readonly logger: Logger;
   /** Keeps the place of a turn in its conversation until it is opened or has ended. */
@@ -42,15 +42,15 @@ export class Recovery {
 
   /** Finds the executions. They are not queued yet. */
   async find(): Promise<void> {
-    const { store, runs, waiting, keepPlace } = this.#options;
+    const { store, drives, waiting, keepPlace } = this.#options;
     const all: LeftExecution[] = [];
     for await (const page of store.processes.leftRunning()) {
       all.push(...page);
-      if (runs.isClosing) return;
+      if (drives.isClosing) return;
     }
-    // One that has a run was resumed meanwhile.
+    // One that has a drive was resumed meanwhile.
     for (const found of all) {
-      if (runs.get(found.id)) continue;
+      if (drives.get(found.id)) continue;
       this.#found.push(waiting.add(found));
       if (isTurn(found)) keepPlace(found.id);
     }
@@ -58,15 +58,15 @@ export class Recovery {
 
   /** Resolves when every execution is loaded, queued, suspended or ended. Without programs it continues none. */
   async start(programOf: ((workflowId: string) => Program | undefined) | undefined): Promise<void> {
-    const { runs, waiting, logger } = this.#options;
-    if (runs.isClosing) return;
+    const { drives, waiting, logger } = this.#options;
+    if (drives.isClosing) return;
     const suspects = programOf ? await this.#enterAll(programOf) : [];
-    if (runs.isClosing) return;
-    runs.slots.open();
+    if (drives.isClosing) return;
+    drives.slots.open();
     await waiting.loaded();
     this.#isFinished = true;
     this.#startSuspects(suspects).catch((error: unknown) => {
-      if (!runs.isClosing)
+      if (!drives.isClosing)
         logger.error("Executions that crashed twice could not be continued: the next start tries again", {
           error,
         });
@@ -75,12 +75,12 @@ export class Recovery {
 
   /** Queues the executions for their slots, and returns the suspects. */
   async #enterAll(programOf: (workflowId: string) => Program | undefined): Promise<WaitingExecution[]> {
-    const { runs, waiting, logger } = this.#options;
+    const { drives, waiting, logger } = this.#options;
     waiting.open(programOf);
     const all = this.#found.splice(0);
     const transitions: Promise<unknown>[] = [];
     const toFailure = (message: string): Transition => {
-      return { at: runs.clock.now(), to: "error", error: { message, shown: true } };
+      return { at: drives.clock.now(), to: "error", error: { message, shown: true } };
     };
     const end = (left: WaitingExecution, next: Transition): void => {
       const made = waiting.command(left.found.id, next);
@@ -99,9 +99,9 @@ export class Recovery {
       return verdict === "suspect" ? "suspects" : "rest";
     });
     const interruptedOnce = rest.filter(({ found }) => found.crashes > 0);
-    this.#othersChanged = Promise.all(interruptedOnce.map(({ found }) => runs.nextChange(found.id)));
+    this.#othersChanged = Promise.all(interruptedOnce.map(({ found }) => drives.nextChange(found.id)));
     for (const left of failing) end(left, toFailure(interrupted));
-    for (const suspect of suspects) if (suspect.group) runs.slots.hold(suspect, suspect.group);
+    for (const suspect of suspects) if (suspect.group) drives.slots.hold(suspect, suspect.group);
     for (const left of rest) waiting.enter(left);
     for (const left of crashing) {
       if (isTurn(left.found)) {
@@ -124,28 +124,28 @@ export class Recovery {
   }
 
   async #startSuspects(suspects: readonly WaitingExecution[]): Promise<void> {
-    const { runs, store, waiting } = this.#options;
+    const { drives, store, waiting } = this.#options;
     if (suspects.length > 0) await Promise.race([this.#othersChanged, this.#patience()]);
     for (const [index, suspect] of suspects.entries()) {
       const { id, number, crashes } = suspect.found;
-      if (runs.isClosing) return;
+      if (drives.isClosing) return;
       if (!waiting.has(id)) continue;
-      await runs.writer.run(() => store.processes.isolate(number, index + 1));
+      await drives.writer.run(() => store.processes.isolate(number, index + 1));
       await waiting.free(suspect);
-      if (runs.isClosing) return;
+      if (drives.isClosing) return;
       if (!waiting.has(id)) continue;
-      const changed = runs.nextChange(id);
+      const changed = drives.nextChange(id);
       const admitted = suspect.admission();
       if (isTurn(suspect.found)) suspect.admit();
-      else runs.slots.enter(suspect, suspect.weight); // it has its place in its group
+      else drives.slots.enter(suspect, suspect.weight); // it has its place in its group
       await admitted;
       await suspect.loading;
-      if (!runs.get(id)) continue;
+      if (!drives.get(id)) continue;
       await (isAlone(crashes) ? changed : Promise.race([changed, this.#patience()]));
     }
   }
 
   #patience(): Promise<void> {
-    return new Promise((resolve) => void this.#options.runs.clock.setTimeout(resolve, suspectMs).unref());
+    return new Promise((resolve) => void this.#options.drives.clock.setTimeout(resolve, suspectMs).unref());
   }
 }

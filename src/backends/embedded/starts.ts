@@ -44,17 +44,17 @@ export class Starts {
     program: Program,
     { source, onWrite }: { readonly source?: ForkSource; readonly onWrite?: () => void },
   ): Promise<Begun> {
-    const { runs, store, space } = this.#parts;
+    const { drives, store, space } = this.#parts;
     const { id, workflowId, concurrencyKey, parent } = execution;
     // A call that is repeated hears that its execution exists.
-    if (space.isFull && !runs.get(id) && !store.state(id)) throw storeFull("nothing was started");
-    runs.refuseWhenClosing();
+    if (space.isFull && !drives.get(id) && !store.state(id)) throw storeFull("nothing was started");
+    drives.refuseWhenClosing();
     const group = toGroup(workflowId, concurrencyKey);
     const reserve = (name?: GroupName): Reservation =>
-      isTurn(execution) ? noReservation : runs.slots.reserve(name, parent !== undefined);
+      isTurn(execution) ? noReservation : drives.slots.reserve(name, parent !== undefined);
     const { isWaiting, release } = group ? await this.reserve(group, program, reserve) : reserve();
     const wait = isWaiting ? this.wait : undefined;
-    const beginning = beginDrive(runs, execution, program, { release, wait, source });
+    const beginning = beginDrive(drives, execution, program, { release, wait, source });
     onWrite?.();
     const created = await beginning;
     return { created, isWaiting };
@@ -64,12 +64,12 @@ export class Starts {
   async reserve(
     group: GroupName,
     program: Program,
-    reserve = (name: GroupName): Reservation => this.#parts.runs.slots.reserve(name),
+    reserve = (name: GroupName): Reservation => this.#parts.drives.slots.reserve(name),
   ): Promise<Reservation> {
-    const { known, runs, waiting } = this.#parts;
+    const { known, drives, waiting } = this.#parts;
     const unknown = known();
     if (unknown) await unknown; // the executions that the last process left are first
-    runs.refuseWhenClosing();
+    drives.refuseWhenClosing();
     waiting.keepProgram(group.workflowId, program);
     return reserve(group);
   }

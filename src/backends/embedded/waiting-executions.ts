@@ -9,7 +9,7 @@ import { commandDrive, commandUndriven } from "./drive-commands.ts";
 import { unavailable } from "./file/sqlite-error.ts";
 import type { Drive } from "./drive.ts";
 import { stopped } from "./publisher.ts";
-import type { Runs } from "./runs.ts";
+import type { Drives } from "./drives.ts";
 import type { Store } from "./store/store.ts";
 import type { StoredState } from "./store/stored-state.ts";
 import type { LeftExecution } from "./store/tables/process-table.ts";
@@ -18,16 +18,16 @@ type ProgramOf = (workflowId: string) => Program | undefined;
 
 export interface WaitingOptions {
   readonly store: Store;
-  readonly runs: Runs;
+  readonly drives: Drives;
   readonly logger: Logger;
-  /** Replays an execution and registers its run, which takes over the slot; or returns the first mismatch with the code. */
+  /** Replays an execution and registers its drive, which takes over the slot; or returns the first mismatch with the code. */
   readonly load: (state: StoredState, program: Program, slot: Admissible) => Promise<Drive | { mismatch: string }>;
   /** The innermost step that had started and not ended. */
   readonly lastPosition: (id: string) => Promise<Position | undefined>;
 }
 
 /**
- * The executions that are running and have no run: those that the last process left, and those beyond the `concurrency` of
+ * The running executions without a drive: those that the last process left, and those beyond the `concurrency` of
  * their workflow.
  *
  * V1. An execution is loaded when it gets a slot. Until then only its ids are in memory.
@@ -94,7 +94,7 @@ export class WaitingExecutions {
     if (waiting) this.#remove(waiting);
   }
 
-  /** Takes over an execution that has just begun or was resumed. Its run is released. */
+  /** Takes over an execution that has just begun or was resumed. Its drive is released. */
   takeOver(drive: Drive): void {
     const { number, execution } = drive.committed;
     const { id, workflowId, concurrencyKey } = execution;
@@ -114,35 +114,35 @@ export class WaitingExecutions {
   enter(waiting: WaitingExecution): void {
     if (isTurn(waiting.found)) return waiting.admit();
     const { group, weight } = waiting;
-    this.#options.runs.slots.enter(waiting, weight, group);
+    this.#options.drives.slots.enter(waiting, weight, group);
   }
 
-  /** Makes a transition of an execution that has no run; undefined when it has one, or is not one of these. */
+  /** Makes a transition of an execution that has no drive; undefined when it has one, or is not one of these. */
   async command(id: string, next: Transition): Promise<ExecutionState | false | undefined> {
-    const { store, runs } = this.#options;
+    const { store, drives } = this.#options;
     return this.#claim(id, async (waiting) =>
-      commandUndriven(runs, store.state(id)!, next, () => this.#remove(waiting)),
+      commandUndriven(drives, store.state(id)!, next, () => this.#remove(waiting)),
     );
   }
 
-  /** Suspends an execution that has no run. It is loaded for that, because only its walk knows its position. */
+  /** Suspends an execution that has no drive. It is loaded for that, because only its walk knows its position. */
   async suspend(id: string, toNext: (position: Position) => Transition): Promise<ExecutionState | false> {
-    const { runs } = this.#options;
+    const { drives } = this.#options;
     const made = await this.#claim(id, async (waiting) => {
       // Without a slot: none of its steps may start.
       await this.#load(waiting, { admit() {} }).catch((error: unknown) => {
         throw error instanceof ServeError ? error : unavailable("Storage cannot be read: nothing was changed", error);
       });
-      runs.refuseWhenClosing();
-      const drive = runs.get(id);
-      return drive ? commandDrive(runs, drive, toNext(drive.walk.position())) : false;
+      drives.refuseWhenClosing();
+      const drive = drives.get(id);
+      return drive ? commandDrive(drives, drive, toNext(drive.walk.position())) : false;
     });
     if (made !== undefined) return made;
-    const drive = runs.get(id);
-    return drive?.run.decided.status === "running" && commandDrive(runs, drive, toNext(drive.walk.position()));
+    const drive = drives.get(id);
+    return drive?.run.decided.status === "running" && commandDrive(drives, drive, toNext(drive.walk.position()));
   }
 
-  /** Takes an execution out of the queue for a transition. Undefined when it has a run, or is not one of these. */
+  /** Takes an execution out of the queue for a transition. Undefined when it has a drive, or is not one of these. */
   async #claim<T>(id: string, act: (waiting: WaitingExecution) => Promise<T>): Promise<T | undefined> {
     const waiting = this.#byId.get(id);
     if (!waiting) return undefined;
@@ -159,7 +159,7 @@ export class WaitingExecutions {
   }
 
   async #act<T>(waiting: WaitingExecution, act: (waiting: WaitingExecution) => Promise<T>): Promise<T> {
-    const { slots } = this.#options.runs;
+    const { slots } = this.#options.drives;
     const { found, group, weight } = waiting;
     const wasQueued = slots.leave(waiting); // a suspect whose turn has not come was not
     try {
@@ -169,7 +169,7 @@ export class WaitingExecutions {
     } catch (error) {
       waiting.loading = undefined;
       const isWaiting = this.#byId.has(found.id);
-      const again = this.#options.runs.get(found.id) ?? (isWaiting ? waiting : undefined);
+      const again = this.#options.drives.get(found.id) ?? (isWaiting ? waiting : undefined);
       if (again && (wasQueued || again !== waiting)) slots.enter(again, weight, group);
       else if (again && group) slots.hold(again, group);
       throw error;
@@ -179,11 +179,11 @@ export class WaitingExecutions {
   readonly #loadAdmitted = (waiting: WaitingExecution): Promise<void> => this.#load(waiting, waiting);
 
   async #load(waiting: WaitingExecution, slot: Admissible): Promise<void> {
-    const { store, runs, load } = this.#options;
+    const { store, drives, load } = this.#options;
     const { id, workflowId, number, isWaiting } = waiting.found;
     try {
       // Durable before its code runs: from now on a crash counts.
-      if (isWaiting && slot === waiting) await runs.writer.runOrPass(() => store.processes.endWaiting(number));
+      if (isWaiting && slot === waiting) await drives.writer.runOrPass(() => store.processes.endWaiting(number));
       const state = store.state(id)!;
       const program = this.programOf(workflowId);
       const loaded = program
@@ -191,14 +191,14 @@ export class WaitingExecutions {
         : { mismatch: `workflow ${workflowId} no longer exists` };
       if ("mismatch" in loaded) {
         const next = isTurn(waiting.found) ? this.#toTurnEnd(waiting) : await this.#toChanged(waiting, loaded.mismatch);
-        await commandUndriven(runs, state, next, () => this.#remove(waiting));
+        await commandUndriven(drives, state, next, () => this.#remove(waiting));
       }
     } catch (error) {
       if (slot !== waiting) throw error; // of a suspend: the execution is queued again
       this.giveUp(waiting, error);
     }
     this.#remove(waiting);
-    runs.slots.leave(waiting);
+    drives.slots.leave(waiting);
   }
 
   async #toChanged(waiting: WaitingExecution, mismatch: string): Promise<Transition> {
@@ -210,19 +210,19 @@ export class WaitingExecutions {
   #toTurnEnd(waiting: WaitingExecution): Transition {
     const agentId = agentOf(waiting.found.workflowId);
     this.#loggerOf(waiting).warn(`A turn ended after a restart: agent ${agentId} no longer exists`);
-    return { at: this.#options.runs.clock.now(), to: "error", error: { message: `Agent ${agentId} not found` } };
+    return { at: this.#options.drives.clock.now(), to: "error", error: { message: `Agent ${agentId} not found` } };
   }
 
   /** Leaves an execution to the next start. */
   giveUp(waiting: WaitingExecution, error: unknown): void {
-    const { runs } = this.#options;
+    const { drives } = this.#options;
     const { id } = waiting.found;
     this.#remove(waiting);
-    runs.publisher.readers.close(id);
-    runs.publisher.onTurnEnd(id);
-    if (runs.isClosing) return; // all waiters are refused
+    drives.publisher.readers.close(id);
+    drives.publisher.onTurnEnd(id);
+    if (drives.isClosing) return; // all waiters are refused
     this.#loggerOf(waiting).error("An execution could not be loaded; the next start tries again", { error });
-    runs.publisher.waiters.refuse(id, stopped(id));
+    drives.publisher.waiters.refuse(id, stopped(id));
   }
 
   #loggerOf({ found: { id, workflowId } }: WaitingExecution): Logger {
@@ -231,11 +231,11 @@ export class WaitingExecutions {
 
   async toSuspension(id: string, reason: string): Promise<Transition> {
     const position = await this.#options.lastPosition(id);
-    return { at: this.#options.runs.clock.now(), to: "suspended", kind: "system", reason, pending: [], position };
+    return { at: this.#options.drives.clock.now(), to: "suspended", kind: "system", reason, pending: [], position };
   }
 }
 
-/** An execution that is running and has no run. */
+/** A running execution without a drive. */
 export class WaitingExecution implements Admissible {
   readonly found: LeftExecution;
   readonly #load: (waiting: WaitingExecution) => Promise<void>;

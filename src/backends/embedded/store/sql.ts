@@ -66,7 +66,7 @@ const lastRow = `max((select coalesce(max(n), 0) from journal where journal.numb
   (select coalesce(max(n), 0) from records where records.number = executions.number))`;
 /** More than there are suspects: added to `isolated`. */
 const absence = 1_000_000_000;
-/** One that waits for the end of a retry delay without a run was not interrupted. */
+/** One that waits for the end of a retry delay without a drive was not interrupted. */
 const isAwake = "not exists (select 1 from timers where timers.number = executions.number)";
 /** Every statement on executions and their journals, except those of `execution-list`. */
 export const statements = {

@@ -9,13 +9,13 @@ import { hasRoom, type SentEvent, type Sending, type Share } from "../../../engi
 import type { Value } from "../../../engine/walk/value.ts";
 import type { Drive } from "../drive.ts";
 import { unavailable } from "../file/sqlite-error.ts";
-import type { Runs } from "../runs.ts";
+import type { Drives } from "../drives.ts";
 import type { Store } from "../store/store.ts";
 import type { Sleepers } from "./sleepers.ts";
 
 export interface MailboxOptions {
   readonly store: Store;
-  readonly runs: Runs;
+  readonly drives: Drives;
   readonly sleepers: Sleepers;
   readonly logger: Logger;
   /** Max events that are kept. */
@@ -37,7 +37,7 @@ interface Delivery {
  * M4. Events, and waits whose time has come, count in the order of their times (`countsBefore`), also if they are seen later:
  *     after a suspension from outside, or at the next start.
  * M5. Deliveries take turns: one to many executions does not hold up the others.
- * M6. A run that may not take an event now is not told of it again. So the mailbox is looked at after every commit that
+ * M6. A drive that may not take an event now is not told of it again. So the mailbox is looked at after every commit that
  *     begins a wait or changes the status, and when a drive is gone whose last changes were not written, or for which an
  *     event was being checked.
  */
@@ -57,15 +57,15 @@ export class Mailbox {
 
   /** Stores an event. The executions that wait for it are continued after the result. */
   send(event: SentEvent, share: Share): Promise<Sending> {
-    const { store, runs, storedEvents } = this.#options;
-    runs.refuseWhenClosing();
+    const { store, drives, storedEvents } = this.#options;
+    drives.refuseWhenClosing();
     const { promise, resolve, reject } = Promise.withResolvers<Sending>();
-    runs.writer.write<Sending | "full">({
+    drives.writer.write<Sending | "full">({
       work: () => {
         const known = store.sentEvents.compare(event);
         if (known) return known;
         if (!hasRoom(storedEvents, share, store.sentEvents.count(event))) return "full";
-        store.sentEvents.add(store.newNumber(), runs.clock.now(), event);
+        store.sentEvents.add(store.newNumber(), drives.clock.now(), event);
         return "stored";
       },
       done: (sending) => {
@@ -73,9 +73,9 @@ export class Mailbox {
         resolve(sending);
         if (sending === "stored") this.#onStored(event);
       },
-      fail: (error) => reject(runs.toAnswer(error)),
+      fail: (error) => reject(drives.toAnswer(error)),
       stalled: (cause) => {
-        reject(runs.toAnswer(unavailable("Storage cannot be written: nothing was sent", cause)));
+        reject(drives.toAnswer(unavailable("Storage cannot be written: nothing was sent", cause)));
         return true;
       },
     });
@@ -175,8 +175,8 @@ export class Mailbox {
   }
 
   #onStored({ name, key }: SentEvent): void {
-    const { store, runs } = this.#options;
-    for (const drive of runs.all())
+    const { store, drives } = this.#options;
+    for (const drive of drives.all())
       if (drive.walk.parkedBranches().some(({ event }) => event?.name === name && (event.key ?? "") === key))
         drive.run.news();
     this.#deliver(`${name} ${key}`, (after) => store.waits.waiting({ name, key }, after, atOnce));
@@ -189,9 +189,9 @@ export class Mailbox {
   }
 
   async #deliverAll(): Promise<void> {
-    const { runs, sleepers, logger } = this.#options;
+    const { drives, sleepers, logger } = this.#options;
     this.#isDelivering = true;
-    await nextTurn(); // a run that is suspended is forgotten before
+    await nextTurn(); // a suspended drive is forgotten before
     for (let next = this.#takeDelivery(); next; next = this.#takeDelivery()) {
       const [key, delivery] = next;
       try {
@@ -200,37 +200,37 @@ export class Mailbox {
         delivery.after = numbers.at(-1) ?? delivery.after;
         if (numbers.length > 0 && !this.#deliveries.has(key)) this.#deliveries.set(key, delivery);
       } catch (error) {
-        if (!runs.isClosing) logger.error("An event could not be handed out; the next start tries again", { error });
+        if (!drives.isClosing) logger.error("An event could not be handed out; the next start tries again", { error });
       }
-      while (!runs.isClosing && !sleepers.hasRoom) await sleep(pauseMs);
+      while (!drives.isClosing && !sleepers.hasRoom) await sleep(pauseMs);
     }
     this.#isDelivering = false;
   }
 
   #takeDelivery(): [string, Delivery] | undefined {
     const [first] = this.#deliveries;
-    if (!first || this.#options.runs.isClosing) return undefined;
+    if (!first || this.#options.drives.isClosing) return undefined;
     this.#deliveries.delete(first[0]);
     return first;
   }
 
-  /** Offers stored events to an execution that has no run. */
+  /** Offers stored events to an execution that has no drive. */
   async #offerTo(number: number): Promise<void> {
-    const { runs, sleepers, logger } = this.#options;
+    const { drives, sleepers, logger } = this.#options;
     try {
       await sleepers.wake(number);
     } catch (error) {
-      if (runs.isClosing) return;
+      if (drives.isClosing) return;
       logger.warn("An event could not be handed out; it is tried again soon", { error });
-      runs.clock.setTimeout(() => !runs.isClosing && this.#deliverTo(number), retryMs).unref();
+      drives.clock.setTimeout(() => !drives.isClosing && this.#deliverTo(number), retryMs).unref();
     } finally {
-      runs.publisher.tell(number);
+      drives.publisher.tell(number);
     }
   }
 
   #onFailure(error: unknown): void {
-    const { runs, logger } = this.#options;
-    if (!runs.isClosing) logger.error("The events could not be read; the next start tries again", { error });
+    const { drives, logger } = this.#options;
+    if (!drives.isClosing) logger.error("The events could not be read; the next start tries again", { error });
   }
 }
 

@@ -10,9 +10,9 @@ export interface RestsParts {
   readonly slots: Slots;
   readonly writer: Writer;
   readonly waits: WaitTable;
-  /** The file has everything about the run. */
+  /** The file has everything about the execution. */
   readonly forget: (drive: Drive) => void;
-  /** A row of the run can never be written. */
+  /** A row of the execution can never be written. */
   readonly fail: (drive: Drive, error: unknown) => void;
   /** A timer was added to the file. */
   readonly onTimer: () => void;
@@ -22,13 +22,13 @@ export interface RestsParts {
  * The executions that rest: they are running, and only wait for a time.
  *
  * R1. One that rests has no slot, and keeps its place in its group.
- * R2. From `minRestMs` on the file says that it rests: a crash does not interrupt it. The file says that the rest is over
+ * R2. From `minStoredRestMs` on the file says that it rests: a crash does not interrupt it. The file says that the rest is over
  *     before its code runs.
- * R3. From `maxRestMs` on it has no run, and a timer in the file continues it.
+ * R3. From `maxDrivenRestMs` on it has no drive, and a timer in the file continues it.
  */
 export class Rests implements DriveRests {
   readonly #parts: RestsParts;
-  /** The places in their groups of executions that rest without a run. */
+  /** The places in their groups of executions that rest without a drive. */
   readonly #places = new Map<number, Admissible>();
 
   constructor(parts: RestsParts) {
@@ -37,14 +37,14 @@ export class Rests implements DriveRests {
 
   begin(drive: Drive, ms: number, times: NextTimes): void {
     const { slots, writer, waits, forget, onTimer } = this.#parts;
-    if (ms < minRestMs) return;
+    if (ms < minStoredRestMs) return;
     const { number } = drive;
     const events = drive.walk.parkedBranches().flatMap(({ event }) => event ?? []);
     drive.isRestStored = true;
     writer.write({
       work: () => (drive.isResting ? waits.rest(number, times, events) : undefined),
       done: () => {
-        if (!drive.isResting || drive.isReleased || ms <= maxRestMs) return;
+        if (!drive.isResting || drive.isReleased || ms <= maxDrivenRestMs) return;
         if (groupOf(drive)) this.#places.set(number, slots.keepPlace(drive));
         forget(drive);
         onTimer();
@@ -54,7 +54,7 @@ export class Rests implements DriveRests {
     });
   }
 
-  /** Ends the rest of a run. It queues behind what already waits for a slot. */
+  /** Ends the rest of a drive. It queues behind what already waits for a slot. */
   end(drive: Drive): void {
     const { slots, writer, waits, fail } = this.#parts;
     const { number } = drive;
@@ -73,7 +73,7 @@ export class Rests implements DriveRests {
     });
   }
 
-  /** Gives an execution that has rested without a run the next free slot. The file says that its rest is over. */
+  /** Gives an execution that has rested without a drive the next free slot. The file says that its rest is over. */
   endLoaded(drive: Drive): void {
     const { slots } = this.#parts;
     const place = this.#takePlace(drive.number);
@@ -87,7 +87,7 @@ export class Rests implements DriveRests {
     this.#parts.slots.hold(place, { workflowId, key });
     this.#places.set(number, place);
   }
-  /** Gives the place of an execution back that rests without a run. */
+  /** Gives the place of an execution back that rests without a drive. */
   leavePlace(number: number): void {
     const place = this.#takePlace(number);
     if (place) this.#parts.slots.leave(place);
@@ -99,7 +99,7 @@ export class Rests implements DriveRests {
   }
 }
 
-/** The shortest rest that the file knows of. */
-const minRestMs = 250;
-/** The longest rest of a run in memory. */
-const maxRestMs = 5_000;
+/** Min rest that the file has. */
+const minStoredRestMs = 250;
+/** Max rest of a drive in memory. */
+const maxDrivenRestMs = 5_000;

@@ -4,14 +4,14 @@ import type { Program } from "../../../engine/contract/program.ts";
 import { toGroup, type Admissible, type GroupName, type Reservation } from "../../../engine/runs/groups.ts";
 import { commandUndriven } from "../drive-commands.ts";
 import { Drive } from "../drive.ts";
-import type { Runs } from "../runs.ts";
+import type { Drives } from "../drives.ts";
 import type { Store } from "../store/store.ts";
 import type { StoredState } from "../store/stored-state.ts";
 import type { WaitingExecutions } from "../waiting-executions.ts";
 
 export interface SleepersOptions {
   readonly store: Store;
-  readonly runs: Runs;
+  readonly drives: Drives;
   readonly waiting: WaitingExecutions;
   readonly logger: Logger;
   readonly load: (
@@ -23,7 +23,7 @@ export interface SleepersOptions {
 }
 
 /**
- * Continues executions without a run: those that are suspended until a time or an event, and those that rest.
+ * Continues executions without a drive: those that are suspended until a time or an event, and those that rest.
  *
  * L1. One execution is continued by one caller at a time.
  * L2. At most `maxWoken` executions that were continued wait for a slot (`room`), so that few are in memory.
@@ -32,7 +32,7 @@ export class Sleepers {
   readonly #options: SleepersOptions;
   /** The last call for each execution, while it is at work. */
   readonly #working = new Map<number, Promise<void>>();
-  /** The runs that were continued, until they have a slot. */
+  /** The continued drives, until they have a slot. */
   readonly #woken = new Set<Drive>();
 
   constructor(options: SleepersOptions) {
@@ -41,7 +41,7 @@ export class Sleepers {
 
   /** Whether further executions may be continued now. */
   get hasRoom(): boolean {
-    const { slots } = this.#options.runs;
+    const { slots } = this.#options.drives;
     for (const drive of this.#woken) if (!slots.isQueued(drive)) this.#woken.delete(drive);
     return this.#woken.size < maxWoken;
   }
@@ -60,20 +60,20 @@ export class Sleepers {
   }
 
   async #wake(number: number): Promise<void> {
-    const { store, runs, waiting } = this.#options;
+    const { store, drives, waiting } = this.#options;
     const state = store.stateOf(number);
-    if (!state) return runs.writer.run(() => store.waits.remove(number));
+    if (!state) return drives.writer.run(() => store.waits.remove(number));
     const { id } = state.execution;
-    const drive = runs.get(id);
+    const drive = drives.get(id);
     if (drive) {
       drive.run.news();
       await drive.search;
-      return runs.written();
+      return drives.written();
     }
     if (waiting.has(id)) return; // it is loaded when it gets a slot
     if (state.status === "running") return this.#endRest(state);
     if (state.status === "suspended") return this.#continue(state);
-    await runs.writer.run(() => store.waits.remove(number)); // it has ended
+    await drives.writer.run(() => store.waits.remove(number)); // it has ended
   }
 
   /**
@@ -81,7 +81,7 @@ export class Sleepers {
    * fit, the server suspends it: its waits count at the resume.
    */
   async #continue(state: StoredState): Promise<void> {
-    const { runs, waiting, load, reserve, logger } = this.#options;
+    const { drives, waiting, load, reserve, logger } = this.#options;
     const { id, workflowId, concurrencyKey } = state.execution;
     const program = waiting.programOf(workflowId);
     if (!program) return this.#suspend(state, `workflow ${workflowId} no longer exists`);
@@ -89,23 +89,23 @@ export class Sleepers {
     const place = group && (await reserve(group, program));
     const drive = await load(state, program, place?.isWaiting ? noSlot : undefined).finally(place?.release);
     if (!(drive instanceof Drive)) return this.#suspend(state, drive.mismatch);
-    if (drive.run.decided.epoch !== state.epoch) return runs.written(); // another transition was first
+    if (drive.run.decided.epoch !== state.epoch) return drives.written(); // another transition was first
     this.#woken.add(drive);
     const done = (): void => {
-      // One that ends, or was resumed meanwhile, waits for its place with its run.
-      if (!place?.isWaiting || drive.isChanging || runs.slots.has(drive)) return;
-      runs.handOver(drive, (one) => waiting.takeOver(one));
+      // One that ends, or was resumed meanwhile, waits for its place with its drive.
+      if (!place?.isWaiting || drive.isChanging || drives.slots.has(drive)) return;
+      drives.handOver(drive, (one) => waiting.takeOver(one));
     };
     drive.run.news({ done });
     await drive.search;
     if (drive.run.decided.epoch === state.epoch)
       withIds(logger, { executionId: id, workflowId }).debug("Execution stays suspended");
-    await runs.written();
+    await drives.written();
   }
 
   /** Continues an execution that rests, at the end of a retry delay or for an event. */
   async #endRest(state: StoredState): Promise<void> {
-    const { runs, store, waiting, load } = this.#options;
+    const { drives, store, waiting, load } = this.#options;
     const { number, epoch, execution } = state;
     if (!store.waits.hasTimer(number)) return; // it was left to the next start
     const program = waiting.programOf(execution.workflowId);
@@ -113,30 +113,30 @@ export class Sleepers {
       ? await load(state, program, noSlot)
       : { mismatch: `workflow ${execution.workflowId} no longer exists` };
     if (!(drive instanceof Drive)) return this.#suspend(state, drive.mismatch);
-    if (drive.run.decided.epoch !== epoch) return; // a request was first, and this is its run
+    if (drive.run.decided.epoch !== epoch) return; // a request was first, and this is its drive
     // Durable before its code runs: from now on a crash counts.
-    await runs.writer
+    await drives.writer
       .run(() => store.waits.remove(number))
       .catch((error: unknown) => {
-        runs.forget(drive); // without a slot it would never continue: it is loaded again
+        drives.forget(drive); // without a slot it would never continue: it is loaded again
         throw error;
       });
     if (drive.isReleased) return;
-    // A request that came while the journal was read has made a transition that the run does not know.
-    if (store.stateOf(number)?.epoch !== drive.committed.epoch) return runs.forget(drive);
+    // A request that came while the journal was read has made a transition that the drive does not know.
+    if (store.stateOf(number)?.epoch !== drive.committed.epoch) return drives.forget(drive);
     this.#woken.add(drive);
-    runs.rests.endLoaded(drive);
+    drives.rests.endLoaded(drive);
   }
 
   async #suspend(state: StoredState, mismatch: string): Promise<void> {
-    const { runs, store, waiting, logger } = this.#options;
+    const { drives, store, waiting, logger } = this.#options;
     const { id, workflowId } = state.execution;
     // A request may have made a transition while the journal was read. Then the next wait is that of its state.
-    await runs.written();
+    await drives.written();
     if (store.stateOf(state.number)?.epoch !== state.epoch) return;
     const reason = `Workflow changed: ${mismatch}`;
     const next = await waiting.toSuspension(id, reason);
-    const made = await commandUndriven(runs, state, next);
+    const made = await commandUndriven(drives, state, next);
     if (made)
       withIds(logger, { executionId: id, workflowId }).warn("Execution suspended: its workflow has changed", {
         reason,

@@ -2,7 +2,7 @@ import type { Clock, ClockTimer } from "../../../core/clock.ts";
 import { longestTimerMs } from "../../../core/duration.ts";
 import { ServeError } from "../../../core/error.ts";
 import type { Logger } from "../../../core/log.ts";
-import type { Runs } from "../runs.ts";
+import type { Drives } from "../drives.ts";
 import type { Store } from "../store/store.ts";
 import type { DueTimer } from "../store/tables/wait-table.ts";
 import type { Sleepers } from "./sleepers.ts";
@@ -10,14 +10,14 @@ import { WakeClocks } from "./wake-clocks.ts";
 
 export interface TimersOptions {
   readonly store: Store;
-  readonly runs: Runs;
+  readonly drives: Drives;
   readonly clock: Clock;
   readonly logger: Logger;
   readonly sleepers: Sleepers;
 }
 
 /**
- * Wakes the executions without a run whose time has come: those that sleep, and those at the end of a retry delay.
+ * Wakes the executions without a drive whose time has come: those that sleep, and those at the end of a retry delay.
  *
  * It owns the one process timer for all of them. Its state is the file's: nothing is in memory for an execution that sleeps.
  * T1. A timer is removed by the transaction of what it leads to. Until then it is due, also for the next process.
@@ -38,10 +38,10 @@ export class Timers {
 
   constructor(options: TimersOptions) {
     this.#options = options;
-    const { store, runs, clock } = options;
+    const { store, drives, clock } = options;
     this.#clocks = new WakeClocks(clock, store.waits.clocks(), () => store.lastRow);
     store.waits.clock = this.#clocks;
-    runs.nowOf = (row) => this.#clocks.nowOf(row);
+    drives.nowOf = (row) => this.#clocks.nowOf(row);
   }
 
   /** Begins to wake executions. */
@@ -63,7 +63,7 @@ export class Timers {
   }
 
   #onJump(): void {
-    for (const { run } of this.#options.runs.all()) run.time();
+    for (const { run } of this.#options.drives.all()) run.time();
     this.#check();
   }
 
@@ -107,14 +107,14 @@ export class Timers {
   }
 
   async #wake(due: DueExecution): Promise<void> {
-    const { store, sleepers, logger, clock, runs } = this.#options;
+    const { store, sleepers, logger, clock, drives } = this.#options;
     const { number } = due;
     try {
       await sleepers.wake(number);
-      // A run that has a slot may end it soon; one that waits for its turn, later.
+      // A drive with a slot may end it soon; one that waits for its turn, later.
       if (this.#isOpen && store.waits.has(due.clock, due)) this.#later.set(number, clock.monotonic() + againMs);
     } catch (error) {
-      if (runs.isClosing || !this.#isOpen) return;
+      if (drives.isClosing || !this.#isOpen) return;
       this.#later.set(number, clock.monotonic() + retryMs);
       if (error instanceof ServeError && error.status === 503) return; // its group is full, or the store
       logger.error("An execution could not be woken; it is tried again soon", { error });

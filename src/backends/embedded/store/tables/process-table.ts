@@ -1,7 +1,7 @@
 import { setImmediate as nextTurn } from "node:timers/promises";
 import { pageRows, rows, type Statements } from "../rows.ts";
 
-/** An execution that is running and has no run. */
+/** A running execution without a drive. */
 export interface LeftExecution {
   readonly number: number;
   readonly id: string;

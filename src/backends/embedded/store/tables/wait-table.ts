@@ -3,7 +3,7 @@ import type { EventFilter, Transition } from "../../../../engine/execution.ts";
 import type { NextTimes } from "../../../../engine/runs/agenda.ts";
 
 /**
- * The waits of executions that have no run: `timers` by the time at which they end, `event_waits` by the event.
+ * The waits of executions that have no drive: `timers` by the time at which they end, `event_waits` by the event.
  *
  * `clock` is 0 for dates. A duration has the number of the clock of its commit (`WakeClocks`). An execution has at most one
  * timer of each clock: the first of its waits.

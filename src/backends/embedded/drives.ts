@@ -21,7 +21,7 @@ import { openWriter } from "./store/open-writer.ts";
 import type { Writer } from "./store/writer.ts";
 import { Rests } from "./waits/rests.ts";
 
-export interface RunsOptions {
+export interface DrivesOptions {
   readonly store: Store;
   readonly logger: Logger;
   readonly sseBufferBytes: number;
@@ -46,7 +46,7 @@ export interface RunsOptions {
  * J2. Executions with a drive change only through it.
  * J3. A drive whose execution has become running has a slot, or waits for one.
  */
-export class Runs implements DriveHost {
+export class Drives implements DriveHost {
   readonly writer: Writer;
   readonly publisher: Publisher;
   readonly slots: Slots;
@@ -57,7 +57,7 @@ export class Runs implements DriveHost {
   readonly executionBytes: number;
   readonly clock: Clock;
   /** Drives by execution id. `forget` empties the box: former tables of the map would retain the drive (`Slots`). */
-  readonly #drives = new Map<string, { drive: Drive | undefined }>();
+  readonly #byId = new Map<string, { drive: Drive | undefined }>();
   /** The callers of `nextChange`. */
   readonly #watchers = new Map<string, () => void>();
   /** The time by which durations are measured that began with a row; undefined if they follow the wall clock. */
@@ -72,7 +72,7 @@ export class Runs implements DriveHost {
   #closing = false;
   #whenIdle = (): void => {};
 
-  constructor(options: RunsOptions) {
+  constructor(options: DrivesOptions) {
     const { store, logger, metrics, sseBufferBytes, executionBytes, limitOf } = options;
     const { runningExecutions: running, queuedExecutions: queued, waitingExecutions: waiting } = options;
     this.executionBytes = executionBytes;
@@ -94,16 +94,16 @@ export class Runs implements DriveHost {
   }
 
   get(id: string): Drive | undefined {
-    return this.#drives.get(id)?.drive;
+    return this.#byId.get(id)?.drive;
   }
   all(): Drive[] {
-    return Array.from(this.#drives.values(), ({ drive }) => drive!);
+    return Array.from(this.#byId.values(), ({ drive }) => drive!);
   }
 
   /** Drives a new execution. */
   add(drive: Drive): void {
     const { id, input } = drive.execution;
-    this.#drives.set(id, { drive });
+    this.#byId.set(id, { drive });
     if (this.#closing) drive.run.stop(); // it continues at the next start
     if (isTurn(drive.execution)) drive.admit();
     else this.slots.enter(drive, toWeight(input), groupOf(drive));
@@ -142,7 +142,7 @@ export class Runs implements DriveHost {
       drive.release("The execution does not match the code");
       return { mismatch };
     }
-    this.#drives.set(id, { drive });
+    this.#byId.set(id, { drive });
     if (drive.committed.status === "running") this.onWait(drive);
     if (isTurn(drive.execution)) drive.admit(); // its slot is given back
     else if (slot) this.slots.replace(slot, drive);
@@ -221,10 +221,10 @@ export class Runs implements DriveHost {
 
   forget(drive: Drive): void {
     const { number, execution, run } = drive;
-    const box = this.#drives.get(execution.id);
+    const box = this.#byId.get(execution.id);
     if (box?.drive !== drive) return;
     box.drive = undefined;
-    this.#drives.delete(execution.id);
+    this.#byId.delete(execution.id);
     if (run.isAhead) this.onGone(number);
     drive.release("The execution is no longer driven by this process");
     this.slots.leave(drive);
