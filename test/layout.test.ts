@@ -117,6 +117,7 @@ it("keeps effects out of the interpreter: no logger, tracer, timer or attempt, n
     "src/core/error.ts",
     "src/core/iso-time.ts",
     "src/engine/definition/code-table.ts",
+    "src/engine/definition/step-traits.ts",
     "src/engine/walk/entries.ts",
     "src/engine/walk/fibers.ts",
     "src/engine/walk/interpreter.ts",

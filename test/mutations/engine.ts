@@ -141,6 +141,13 @@ export const engine: readonly Mutation[] = [
     replace: "all",
     suite: "test/workflows/steps/former-forks.test.ts",
   },
+  {
+    breaks: "An error in a sequence quotes the output of the redacted step before",
+    file: "src/engine/definition/code-table.ts",
+    find: "if (isSequential(step)) {",
+    replace: `if (shape === "loop") {`,
+    suite: "test/workflows/new-step/sequence.test.ts",
+  },
 
   // Runs, slots and groups.
   {

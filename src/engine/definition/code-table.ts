@@ -1,6 +1,7 @@
 import type { Schema } from "../../core/schema.ts";
 import type { StepCode, Retry, Step, WorkflowDefinition } from "./definition.ts";
 import type { EntrySuffix } from "../walk/journal-keys.ts";
+import { hasOwnPaths, isSequential } from "./step-traits.ts";
 
 /** The user's code of a whole workflow, by path and suffix. It is made once for each version of the config. */
 export type CodeTable = ReadonlyMap<string, TableCode>;
@@ -63,19 +64,27 @@ function addStep(table: Map<string, TableCode>, step: Step, workflow: WorkflowDe
     const isSecret = addWorkflow(table, sub, { ...place, prefix: `${path}/` });
     return isRedacted || (isSecret && !codes[">"]);
   }
-  if (shape === "loop") return addLoop(table, step, workflow, { ...place, prefix: `${path}/` }) || isRedacted;
+  if (isSequential(step)) {
+    const inside = hasOwnPaths(step) ? { ...place, prefix: `${path}/` } : place;
+    return addSequence(table, step, workflow, inside) || isRedacted;
+  }
   const inner = steps.map((one) => addStep(table, one, workflow, place));
   return isRedacted || (step.passesOn === true && outer.isSecret) || inner.includes(true);
 }
 
-/** Adds the steps of a loop, which run one after the other. Returns whether the last output has values of a redacted step. */
-function addLoop(table: Map<string, TableCode>, step: Step, workflow: WorkflowDefinition, place: CodePlace): boolean {
+/** Adds steps that run one after the other. Returns whether the last output has values of a redacted step. */
+function addSequence(
+  table: Map<string, TableCode>,
+  step: Step,
+  workflow: WorkflowDefinition,
+  place: CodePlace,
+): boolean {
   const { items, steps = [] } = step;
   let { isSecret } = place;
   for (const one of steps) isSecret = addStep(table, one, workflow, { ...place, isSecret });
   // An iteration gets the output of the one before.
   const isFed = items === "iteration" && isSecret && !place.isSecret;
-  return isFed ? addLoop(table, step, workflow, { ...place, isSecret }) : isSecret;
+  return isFed ? addSequence(table, step, workflow, { ...place, isSecret }) : isSecret;
 }
 
 /** The code that checks a value against a schema. */
