@@ -12,7 +12,8 @@ export interface StepTraits {
    * - `sequence` runs its steps one after the other.
    * - `choice` runs those of its steps whose condition holds: at the same time, with an array as the output; or one of them, if
    *   it `passesOn`.
-   * - `all` and `race` run their steps at the same time, until all have ended or the first one has.
+   * - `all` runs its steps at the same time, until all have ended.
+   * - `race` runs its steps at the same time or one after the other, until the first one has succeeded.
    * - `loop` runs its steps several times. The number of the iteration follows its id in their paths: `each/3/pay`.
    * - `wait` waits for a time or an event.
    * - `child` runs the steps of another workflow. Their paths begin with its id: `child/pay`.

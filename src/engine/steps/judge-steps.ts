@@ -41,13 +41,13 @@ function toOpenStatus(run: StepRun, inner: readonly Verdict[], isPaused: boolean
 /** The failure for good of a step that has not completed; undefined if it has not failed. */
 export function findFailure(run: StepRun, isCut: boolean): Failure | undefined {
   const { end, failure, inner, node, loop } = run;
-  if (end) return end.status === "error" ? { row: 0, at: end.at, message: "" } : undefined;
+  if (end) return end.status === "error" ? { row: 0, message: "", ...end } : undefined;
   if (node.traits.tolerates) return undefined; // its failure is tolerated
   if (failure) return isFinal(run, isCut) ? failure : undefined;
   if (inner.length === 0 || loop?.start?.onError === "collect") return undefined;
   const all = inner.map((one) => findFailure(one, isCut));
   const failed = all.filter((one) => one !== undefined);
-  if (node.traits.shape === "race") return failed.length === all.length ? failed.reduce(later) : undefined;
+  if (node.traits.shape === "race") return failed.length === node.children.length ? failed.reduce(later) : undefined;
   return failed.length > 0 ? failed.reduce(earlier) : undefined;
 }
 

@@ -27,6 +27,12 @@ export interface StepFailure {
   delayFrom: number;
 }
 
+/** The end of a step; if it has failed, also the row and the message of its failure. */
+interface StepEnd extends Partial<Pick<StepFailure, "row" | "message">> {
+  readonly status: "success" | "skipped" | "error" | "aborted";
+  readonly at: number;
+}
+
 /** A step that has begun, or an iteration of a loop, as far as the journal has been read. */
 export class StepRun {
   readonly node: StepNode;
@@ -57,8 +63,8 @@ export class StepRun {
   heldWait: JournalRow | undefined;
   /** The results of its own code by suffix: `` a function, `?` a condition, `<` and `/>` checks, `>` a map. */
   readonly results: Map<string, Value> = new Map();
-  /** Set when it has completed, or was dropped because the execution went back to an earlier step. */
-  end: { readonly status: "success" | "skipped" | "error" | "aborted"; readonly at: number } | undefined;
+  /** Set when it has completed, or nothing continues it: the execution went back, or the step around it collected its failure. */
+  end: StepEnd | undefined;
   /** The output. Undefined before it has completed. */
   output: SharedValue | undefined;
 

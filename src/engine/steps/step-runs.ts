@@ -60,6 +60,7 @@ export class StepRuns {
     const node = this.#tree.find(path);
     if (!node) return;
     const outer = this.#outerOf(node, path, at);
+    for (const one of outer?.inner ?? []) endFailed(one);
     const before = node.before && this.#runs.get(node.before.path);
     const input = outer ? outer.toInnerInput(node) : node.before ? (before?.sharedOutput ?? none) : this.#input;
     const last = this.#runs.get(path);
@@ -169,6 +170,12 @@ export class StepRuns {
     }
     return found.toSorted((one, other) => one.order - other.order);
   }
+}
+
+/** Ends a step that has failed. The next step begins only if the step around both has collected the failure. */
+function endFailed(run: StepRun): void {
+  const failure = run.end ? undefined : findFailure(run, false);
+  if (failure) run.end = { status: "error", row: failure.row, at: failure.at, message: failure.message };
 }
 
 /** Whether a step has ended, or one around it. */
