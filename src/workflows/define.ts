@@ -162,49 +162,49 @@ export class Workflow<
   >(
     options: ThenOptions<Data, Input, Resume, Suspend, Returned, In, StepOut, Sus, Res> & InputSchemaCheck<Data, In>,
   ): Workflow<Start, Input, OutputOf<StepOut, Awaited<Returned>>, Resume, Suspend, Out, Id> {
-    return this.#with(andThen(options));
+    return this.append(andThen(options));
   }
 
   /** Runs a step if a condition is true. Otherwise `data` does not change. */
   andWhen<Output>(
     options: WhenOptions<Data, Input, Resume, Suspend, Output>,
   ): Workflow<Start, Input, Data | Output, Resume, Suspend, Out, Id> {
-    return this.#with(andWhen(options));
+    return this.append(andWhen(options));
   }
 
   /** Runs all branches concurrently. The next `data` is the array of their outputs, in order. */
   andAll<const Steps extends readonly StepIn<Data, Input, Resume, Suspend>[]>(
     options: BranchOptions<Steps>,
   ): Workflow<Start, Input, OutputsOf<Steps>, Resume, Suspend, Out, Id> {
-    return this.#with(andAll<Data, Input, Resume, Suspend, Steps>(options));
+    return this.append(andAll<Data, Input, Resume, Suspend, Steps>(options));
   }
 
   /** Runs all branches concurrently. The output of the first one to succeed is the next `data`. */
   andRace<const Steps extends readonly StepIn<Data, Input, Resume, Suspend>[]>(
     options: BranchOptions<Steps>,
   ): Workflow<Start, Input, OutputOfStep<Steps[number]>, Resume, Suspend, Out, Id> {
-    return this.#with(andRace<Data, Input, Resume, Suspend, Steps>(options));
+    return this.append(andRace<Data, Input, Resume, Suspend, Steps>(options));
   }
 
   /** Runs a side effect. `data` does not change. */
   andTap<In extends MaybeSchema = undefined>(
     options: TapOptions<Data, Input, Resume, Suspend, In> & InputSchemaCheck<Data, In>,
   ): Workflow<Start, Input, Data, Resume, Suspend, Out, Id> {
-    return this.#with(andTap(options));
+    return this.append(andTap(options));
   }
 
   /** Calls an agent. Its answer is the next `data`. */
   andAgent<Answer extends MaybeSchema = undefined, Output = OutputOf<Answer, string>>(
     options: AgentOptions<Data, Input, Resume, Suspend, Answer, Output>,
   ): Workflow<Start, Input, Output, Resume, Suspend, Out, Id> {
-    return this.#with(andAgent(options));
+    return this.append(andAgent(options));
   }
 
   /** Runs another workflow inside this execution. Its result is the next `data`. */
   andWorkflow<Result, Output = Result>(
     options: WorkflowOptions<Data, Input, Resume, Suspend, Result, Output>,
   ): Workflow<Start, Input, Output, Resume, Suspend, Out, Id> {
-    return this.#with(andWorkflow(options));
+    return this.append(andWorkflow(options));
   }
 
   /** Runs a step for each item of an array. The next `data` is the array of the outputs, in the order of the items. */
@@ -217,28 +217,28 @@ export class Workflow<
   >(
     options: ForEachOptions<Data, Input, Resume, Suspend, Item, Each, Output, Rest, OnError>,
   ): Workflow<Start, Input, ForEachOutput<LastOutput<Output, Rest>, OnError>, Resume, Suspend, Out, Id> {
-    return this.#with(andForEach<Data, Input, Resume, Suspend, Item, Each, Output, Rest, OnError>(options));
+    return this.append(andForEach<Data, Input, Resume, Suspend, Item, Each, Output, Rest, OnError>(options));
   }
 
   /** Runs a step at least once, and again while a condition is true. */
   andDoWhile<Output = never, const Rest extends readonly unknown[] = []>(
     options: DoOptions<Data, Input, Resume, Suspend, Output, Rest>,
   ): Workflow<Start, Input, LastOutput<Output, Rest>, Resume, Suspend, Out, Id> {
-    return this.#with(andDoWhile<Data, Input, Resume, Suspend, Output, Rest>(options));
+    return this.append(andDoWhile<Data, Input, Resume, Suspend, Output, Rest>(options));
   }
 
   /** Runs a step at least once, and again until a condition is true. */
   andDoUntil<Output = never, const Rest extends readonly unknown[] = []>(
     options: DoOptions<Data, Input, Resume, Suspend, Output, Rest>,
   ): Workflow<Start, Input, LastOutput<Output, Rest>, Resume, Suspend, Out, Id> {
-    return this.#with(andDoUntil<Data, Input, Resume, Suspend, Output, Rest>(options));
+    return this.append(andDoUntil<Data, Input, Resume, Suspend, Output, Rest>(options));
   }
 
   /** Runs every branch whose condition is true. The next `data` is an array in the order of the branches. */
   andBranch<const Outputs extends readonly unknown[]>(
     options: BranchesOptions<Data, Input, Resume, Suspend, Outputs>,
   ): Workflow<Start, Input, (Outputs[number] | null)[], Resume, Suspend, Out, Id> {
-    return this.#with(andBranch<Data, Input, Resume, Suspend, Outputs>(options));
+    return this.append(andBranch<Data, Input, Resume, Suspend, Outputs>(options));
   }
 
   /** Makes an object of parts of what is known: values, `data`, the input, outputs of steps, the context. */
@@ -248,31 +248,32 @@ export class Workflow<
   >(
     options: MapOptions<Data, Input, Resume, Suspend, Fields, StepOut>,
   ): Workflow<Start, Input, OutputOf<StepOut, Mapped<Fields>>, Resume, Suspend, Out, Id> {
-    return this.#with(andMap<Data, Input, Resume, Suspend, Fields, StepOut>(options));
+    return this.append(andMap<Data, Input, Resume, Suspend, Fields, StepOut>(options));
   }
 
   /** Waits for some time. `data` does not change. */
   andSleep(
     options: SleepOptions<Data, Input, Resume, Suspend>,
   ): Workflow<Start, Input, Data, Resume, Suspend, Out, Id> {
-    return this.#with(andSleep(options));
+    return this.append(andSleep(options));
   }
 
   /** Waits until a date. `data` does not change. */
   andSleepUntil(
     options: SleepUntilOptions<Data, Input, Resume, Suspend>,
   ): Workflow<Start, Input, Data, Resume, Suspend, Out, Id> {
-    return this.#with(andSleepUntil(options));
+    return this.append(andSleepUntil(options));
   }
 
   /** Waits for an event that is sent to `POST /events`. Its data is the next `data`. */
   andWaitFor<EventSchema extends MaybeSchema = undefined, Timeout extends Duration | undefined = undefined>(
     options: WaitForOptions<Data, Input, Resume, Suspend, EventSchema, Timeout>,
   ): Workflow<Start, Input, WaitForOutput<EventSchema, Timeout>, Resume, Suspend, Out, Id> {
-    return this.#with(andWaitFor(options));
+    return this.append(andWaitFor(options));
   }
 
-  #with<Next>(step: Step): Workflow<Start, Input, Next, Resume, Suspend, Out, Id> {
+  /** Returns this workflow with one more step. Every method of the chain ends here. */
+  protected append<Next>(step: Step): Workflow<Start, Input, Next, Resume, Suspend, Out, Id> {
     const taken = new Set(this.steps.flatMap(idsOf));
     for (const id of idsOf(step)) {
       if (taken.has(id)) throw new TypeError(`Workflow ${this.id}: two steps have the id ${id}`);
