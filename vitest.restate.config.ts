@@ -9,7 +9,7 @@ const timed = ["test/restate/{cluster,flapping,kill,outage,sleepers,suspended}.t
 const engine = ["test/faults/code-changes.test.ts", "test/restate/engine/*.test.ts"];
 /** Suites that are also run on three replicas behind a proxy that sends each request to the next one. */
 const replicated = [
-  "test/workflows/{spec,races,streams,attach,retry,fork,steps/steps}.test.ts",
+  "test/workflows/{spec,races,streams,attach,retry,fork,steps/steps,new-step/new-step}.test.ts",
   "test/workflows/concurrency/{concurrency,waits}.test.ts",
   "test/workflows/loops/{for-each,for-each-waits,do-branch-map}.test.ts",
   "test/workflows/waits/real-{clock,order}.test.ts",

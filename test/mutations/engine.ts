@@ -142,6 +142,27 @@ export const engine: readonly Mutation[] = [
     suite: "test/workflows/steps/former-forks.test.ts",
   },
   {
+    breaks: "A retry shows a step that was given up as running again",
+    file: "src/engine/steps/step-runs.ts",
+    find: "for (const one of outer?.inner ?? []) endFailed(one);",
+    replace: "",
+    suite: "test/workflows/new-step/new-step.test.ts",
+  },
+  {
+    breaks: "An item of a loop is shown as failed while the second step of a fallback runs",
+    file: "src/engine/steps/judge-steps.ts",
+    find: "failed.length === node.children.length",
+    replace: "failed.length === all.length",
+    suite: "test/workflows/new-step/new-step.test.ts",
+  },
+  {
+    breaks: "The failure of a step that was given up has no message",
+    file: "src/engine/steps/judge-steps.ts",
+    find: `{ row: 0, message: "", ...end }`,
+    replace: `{ row: 0, message: "", at: end.at }`,
+    suite: "test/workflows/new-step/new-step.test.ts",
+  },
+  {
     breaks: "An error in a sequence quotes the output of the redacted step before",
     file: "src/engine/definition/code-table.ts",
     find: "if (isSequential(step)) {",
