@@ -123,7 +123,7 @@ interface RouteOptions<Snapshot, Path extends string, H, Q, B, R extends Respons
       found: Found;
       /** Counts the body as data in flight for longer than the response. */
       hold: Reservation["hold"];
-      /** The part of the bytes in flight that the request has. */
+      /** This request's share of the byte budget. */
       reservation: Reservation;
     },
   ): HandlerResult<R> | Promise<HandlerResult<R>>;

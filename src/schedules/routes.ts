@@ -7,7 +7,7 @@ import type { Engine } from "../engine/contract/engine.ts";
 import type { ScheduleChange, ScheduleStore, StoredSchedule } from "../engine/contract/schedules.ts";
 import { defineRoute, type Route } from "../http/route.ts";
 import { cannotRead, cannotStart, cannotWrite } from "../workflows/routes/errors.ts";
-import { StartedShape, toStarted } from "../workflows/routes/replies.ts";
+import { StartedShape, toStartedReply } from "../workflows/routes/replies.ts";
 import type { ScheduleDefinition } from "./define.ts";
 import { lateMs } from "./entry.ts";
 import { RefusedStart, startExecution, toPrefix, type Schedules } from "./start.ts";
@@ -72,7 +72,7 @@ export function scheduleRoutes({ engine, store }: ScheduleRoutesOptions): readon
         await startExecution(engine, snapshot, schedule, { executionId, at: now() }).catch((error: unknown) => {
           throw error instanceof RefusedStart ? error.cause : error;
         });
-        return toStarted(executionId);
+        return toStartedReply(executionId);
       },
     }),
     changeRoute("pause", {

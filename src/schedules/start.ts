@@ -1,6 +1,6 @@
 import type { Engine } from "../engine/contract/engine.ts";
 import { within } from "../core/within.ts";
-import { prepare, toStarted } from "../workflows/executions.ts";
+import { prepare, checkStarted } from "../workflows/executions.ts";
 import { findWorkflow, type Workflows } from "../workflows/find.ts";
 import type { ScheduleDefinition } from "./define.ts";
 
@@ -34,7 +34,7 @@ export async function startExecution(
   const { workflow, execution } = await make().catch((cause: unknown) => {
     throw new RefusedStart("The execution cannot be made", { cause });
   });
-  toStarted(execution, await engine.begin(execution, workflow));
+  checkStarted(execution, await engine.begin(execution, workflow));
 }
 
 function onLate(): never {

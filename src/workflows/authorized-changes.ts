@@ -8,7 +8,7 @@ import { ReadQuestion, type Visible } from "./access.ts";
 type ListRequest = Omit<ActionRequest, "action">;
 
 /** A change that audiences are asked about. */
-interface Entry {
+interface ChangeQuestion {
   readonly change: ExecutionChange;
   /** Undefined once it is dropped: the state is read again when it is needed. */
   question: ReadQuestion | undefined;
@@ -32,7 +32,7 @@ export class AuthorizedChanges {
   readonly #audiences = new Set<Audience>();
   readonly #versions = new WeakMap<Authorizer, Map<string, Audience>>();
   /** The last states that an audience waits with. */
-  readonly #states: WeakRef<Entry>[] = [];
+  readonly #states: WeakRef<ChangeQuestion>[] = [];
   #reading: AbortController | undefined;
 
   constructor(engine: Engine) {
@@ -90,7 +90,7 @@ export class AuthorizedChanges {
     if (isKept) this.#keep(entry);
   }
 
-  #keep(entry: Entry): void {
+  #keep(entry: ChangeQuestion): void {
     this.#states.push(new WeakRef(entry));
     if (this.#states.length <= maxStates) return;
     const oldest = this.#states.shift()?.deref();
@@ -104,7 +104,7 @@ class Audience {
   readonly #request: ListRequest;
   readonly #visible: Visible;
   readonly #read: Engine["state"];
-  #waiting: Entry[] = [];
+  #waiting: ChangeQuestion[] = [];
   #isAsking = false;
 
   constructor(
@@ -124,7 +124,7 @@ class Audience {
   }
 
   /** Asks about a change. Returns true if its state is needed later. */
-  take(entry: Entry): boolean {
+  take(entry: ChangeQuestion): boolean {
     if (this.#isAsking) {
       this.#waiting.push(entry);
       if (this.#waiting.length > maxWaiting) this.changes.end();

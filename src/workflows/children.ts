@@ -21,7 +21,7 @@ export interface ChildStart {
  */
 export async function beginChild(
   engine: Engine,
-  step: StepPlace,
+  step: StepIdentity,
   { name, runnable, input, call, cancels }: ChildStart,
 ): Promise<string> {
   const id = toOwnId("child", step, name);
@@ -61,12 +61,12 @@ export function toOrigin(
   return { parent: { id, ...(cancels && { cancels }) }, ...(begunBy && userId === execution.userId && { begunBy }) };
 }
 
-type StepPlace = Pick<StepCaller, "execution" | "idempotencyKey">;
+type StepIdentity = Pick<StepCaller, "execution" | "idempotencyKey">;
 
 /** Returns the id of something that a step makes: the same when the step runs again. */
 export function toOwnId(
   kind: "child" | "event" | "message",
-  { execution, idempotencyKey }: StepPlace,
+  { execution, idempotencyKey }: StepIdentity,
   name: string,
 ): string {
   // An execution id can be reused after retention has deleted the execution. `startAt` makes the text unique.

@@ -7,7 +7,7 @@ import { currentSpan } from "../core/trace.ts";
 import { applyIdentity, type CallContext, type Claims } from "../core/caller.ts";
 import type { WorkflowDefinition } from "../engine/definition/definition.ts";
 import { findMismatch, hasSameSteps } from "../engine/compare-steps.ts";
-import type { Begun, Engine } from "../engine/contract/engine.ts";
+import type { StartResult, Engine } from "../engine/contract/engine.ts";
 import type { Program } from "../engine/contract/program.ts";
 import type { Execution, ExecutionState } from "../engine/execution.ts";
 
@@ -29,7 +29,10 @@ export async function begin(
   origin?: Origin,
 ): Promise<Started> {
   const execution = await prepare(engine, runnable, input, options, identity, origin);
-  return toStarted(execution, await engine.begin(execution, runnable, { isFresh: options.executionId === undefined }));
+  return checkStarted(
+    execution,
+    await engine.begin(execution, runnable, { isFresh: options.executionId === undefined }),
+  );
 }
 
 /** Validates a request. Returns the execution that it starts. */
@@ -50,10 +53,10 @@ export async function prepare(
 }
 
 /** An execution that was started, and whether it waits for its turn. */
-export type Started = Execution & Pick<Begun, "isWaiting">;
+export type Started = Execution & Pick<StartResult, "isWaiting">;
 
 /** Returns the execution, or throws a 409 if there was one with its id. */
-export function toStarted(execution: Execution, { created, isWaiting }: Begun): Started {
+export function checkStarted(execution: Execution, { created, isWaiting }: StartResult): Started {
   if (!created) throw new ServeError(409, `Execution ${execution.id} already exists`);
   return isWaiting ? { ...execution, isWaiting } : execution;
 }

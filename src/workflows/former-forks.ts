@@ -13,7 +13,7 @@ type AddCopied = (next: HistoryRow) => HistoryRow;
  * The journal of an execution. A fork of a former version is stored without the events of its copied steps: the code of today
  * plans it again. If the code is gone, or does not lead to its rows, the copied steps have no events and are not shown.
  */
-export async function* readHistory(
+export async function* historyWithCopies(
   engine: Source,
   execution: DescribedExecution,
   createWalk: CreateWalk | undefined,

@@ -7,9 +7,9 @@ import { mayRead, type Visible } from "./access.ts";
 export interface ReadablePage {
   readonly states: readonly ExecutionState[];
   /** The place after which the next page begins. Undefined on the last page. */
-  readonly next: Place | undefined;
+  readonly next: ListCursor | undefined;
 }
-type Place = NonNullable<ListFilter["before"]>;
+type ListCursor = NonNullable<ListFilter["before"]>;
 type ListRequest = Omit<ActionRequest, "action">;
 
 /**
@@ -80,4 +80,4 @@ function cutPage(states: readonly ExecutionState[], newest: ExecutionState, olde
 /** No id is lower than this one. */
 const lowestId = "0";
 
-const toPlace = ({ execution: { startAt, id } }: ExecutionState): Place => ({ startAt, id });
+const toPlace = ({ execution: { startAt, id } }: ExecutionState): ListCursor => ({ startAt, id });

@@ -15,7 +15,7 @@ import {
   checkCode,
   checkInput,
   toExecution,
-  toStarted,
+  checkStarted,
   type Origin,
   type Runnable,
   type Started,
@@ -54,7 +54,7 @@ export async function fork(
     throw badRequest("Invalid request body: input: expected no input with fromStep");
   const { inputSchema } = runnable.definition;
   const checked = input === undefined ? original.input : await checkInput(inputSchema, input);
-  const history = input === undefined ? await readHistory(engine, original) : noHistory;
+  const history = input === undefined ? await readBegunSteps(engine, original) : noHistory;
   const stepIndex = input === undefined ? toStepIndex(runnable, state, history, fromStep) : 0;
   const rows = toCopiedRows(toDescribed(original).steps, history.rows, stepIndex);
   const { id: from, context, conversationId, userId, user } = original;
@@ -69,7 +69,7 @@ export async function fork(
     ...origin,
   });
   const source = await planFork(execution, runnable.createWalk, from, rows);
-  return toStarted(execution, await engine.fork(execution, runnable, source));
+  return checkStarted(execution, await engine.fork(execution, runnable, source));
 }
 
 /**
@@ -114,7 +114,7 @@ interface History {
 }
 const noHistory: History = { rows: [], begun: new Set(), open: new Set() };
 
-async function readHistory(engine: Engine, execution: Execution): Promise<History> {
+async function readBegunSteps(engine: Engine, execution: Execution): Promise<History> {
   const top = topSteps(execution);
   const rows: JournalRow[] = [];
   const begun = new Set(top.slice(0, execution.fork?.stepIndex ?? 0)); // a fork has no own events of those

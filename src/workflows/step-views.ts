@@ -10,7 +10,7 @@ import { readSteps } from "../engine/steps/read-steps.ts";
 import type { HistoryOptions, StepRecord } from "../engine/steps/step-history.ts";
 import type { IterationCount, StepStatus } from "../engine/steps/step-record.ts";
 import { inputRow, sizeOf, toText, type ReadRow, type Value } from "../engine/walk/value.ts";
-import { readHistory } from "./former-forks.ts";
+import { historyWithCopies } from "./former-forks.ts";
 import { maxKeptSteps, type KeptSteps } from "./kept-steps.ts";
 import { toError, type ShowErrors } from "./results.ts";
 import { toDescribed } from "./steps/former-steps.ts";
@@ -120,7 +120,7 @@ async function readRecords(
   if (known) return known;
   const max = key === undefined ? limit : maxKeptSteps;
   const execution = toDescribed(marked);
-  const journal = { history: () => readHistory(engine, execution, createWalk) };
+  const journal = { history: () => historyWithCopies(engine, execution, createWalk) };
   const found = await readSteps(journal, execution, { ...filter, limit: max, isFolded: true, delayOf });
   if (key === undefined) return found;
   const records = found.slice(0, max); // further ones may have gaps

@@ -8,7 +8,7 @@ import type { NextTimes } from "../../src/engine/runs/agenda.ts";
 import type { FoundTakes } from "../../src/engine/runs/find-takes.ts";
 import { textOf, type JournalRow } from "../../src/engine/runs/journal-row.ts";
 import { Run } from "../../src/engine/runs/run.ts";
-import { notStarted, type Change, type Outcome, type RunPort } from "../../src/engine/runs/run-port.ts";
+import { notStarted, type Change, type CommitOutcome, type RunPort } from "../../src/engine/runs/run-port.ts";
 import type { AttemptPlan } from "../../src/engine/walk/decision.ts";
 import { resolveTransition } from "../../src/engine/execution.ts";
 import { toText } from "../../src/engine/walk/value.ts";
@@ -35,7 +35,7 @@ const execution: Execution = { id: "e", workflowId: "port", input: "{}", context
 
 interface Pending {
   readonly change: Change;
-  readonly onOutcome: (outcome: Outcome) => void;
+  readonly onOutcome: (outcome: CommitOutcome) => void;
   /** The command of the change is made already. */
   readonly isMade: boolean;
 }

@@ -2,7 +2,7 @@ import { afterEach, beforeEach, expect, it, vi } from "vitest";
 import { systemClock } from "../../src/core/clock.ts";
 import { startRetention } from "../../src/backends/embedded/retention.ts";
 import { Store } from "../../src/backends/embedded/store/store.ts";
-import type { Expiry, Swept } from "../../src/backends/embedded/store/stored-state.ts";
+import type { Expiry, SweepResult } from "../../src/backends/embedded/store/stored-state.ts";
 import type { Writer } from "../../src/backends/embedded/store/writer.ts";
 import type { Execution } from "../../src/engine/execution.ts";
 
@@ -18,7 +18,7 @@ let isFailing = false;
 beforeEach(() => {
   vi.useFakeTimers({ toFake: ["setTimeout", "clearTimeout", "Date", "performance"], now: start });
   swept = [];
-  const sweep = (_: number, { ended }: Expiry): Swept => {
+  const sweep = (_: number, { ended }: Expiry): SweepResult => {
     swept.push(ended! + 7 * day - start);
     return { next: undefined, waited: [] };
   };

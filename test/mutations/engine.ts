@@ -267,7 +267,7 @@ export const engine: readonly Mutation[] = [
   {
     breaks: "A wait that ends in the transaction of its suspension stays in the file",
     file: `${embedded}/store/store.ts`,
-    find: "(hasWaits(state.last) || state.epoch !== epoch)",
+    find: "hasWaits(state.last) || state.epoch !== epoch",
     replace: "hasWaits(state.last)",
     suite: "test/engine/store.test.ts",
   },

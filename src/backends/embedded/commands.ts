@@ -6,11 +6,11 @@ import { isLegal } from "../../engine/rules/transitions.ts";
 import { toGroup, type Admissible } from "../../engine/runs/groups.ts";
 import { commandDrive, commandUndriven } from "./drive-commands.ts";
 import { Drive } from "./drive.ts";
-import type { Opened } from "./opened.ts";
+import type { EngineParts } from "./engine-parts.ts";
 import type { Reads } from "./reads.ts";
 import type { Starts } from "./starts.ts";
 
-interface CommandParts extends Opened {
+interface CommandParts extends EngineParts {
   readonly starts: Starts;
   readonly reads: Reads;
 }

@@ -14,7 +14,7 @@ import { textOf, type JournalRow } from "../../engine/runs/journal-row.ts";
 import { Run } from "../../engine/runs/run.ts";
 import { Seat } from "../../engine/runs/seat.ts";
 import type { Slots } from "../../engine/runs/slots.ts";
-import { notStarted, type Change, type Outcome, type RunPort } from "../../engine/runs/run-port.ts";
+import { notStarted, type Change, type CommitOutcome, type RunPort } from "../../engine/runs/run-port.ts";
 import type { AttemptPlan, AttemptResult } from "../../engine/walk/decision.ts";
 import { inputRow } from "../../engine/walk/value.ts";
 import type { Store } from "./store/store.ts";
@@ -146,7 +146,7 @@ export class Drive implements RunPort<Request>, Admissible {
     return this.#host.store.newRow();
   }
 
-  append(change: Change, onOutcome: (outcome: Outcome) => void, request: Request = {}): void {
+  append(change: Change, onOutcome: (outcome: CommitOutcome) => void, request: Request = {}): void {
     const host = this.#host;
     const wasSuspended = this.#committed.status === "suspended";
     const { row, hasOwn } = change;
@@ -154,7 +154,7 @@ export class Drive implements RunPort<Request>, Admissible {
     if (row) this.#unwritten.set(row.id, row);
     this.#writing++;
     const lost = (): void => {
-      if (wasSuspended) host.forget(this); // a request has made another transition: without it, and first
+      if (wasSuspended) host.forget(this); // a request was committed before, without this drive
       else host.failed(this, new Error("Another process changed the execution"));
     };
     host.writer.write<Commit | undefined>({
@@ -173,7 +173,7 @@ export class Drive implements RunPort<Request>, Admissible {
         host.publish(this, change, commit);
         onOutcome({ state });
         if (row) this.#unwritten.delete(row.id); // only now: an attempt that has just started need not read the file
-        if (this.#held.length > 0 && this.#committed.status !== "running") this.#startHeld();
+        if (this.#held.length > 0 && this.#committed.status !== "running") this.#settleHeld();
         if (change.parks.length > 0 || change.transitions.length > 0) host.onWait(this);
       },
       fail: request.fail ?? ((error) => host.failed(this, error)),
@@ -207,11 +207,11 @@ export class Drive implements RunPort<Request>, Admissible {
   /** Takes the slot. */
   admit(): void {
     this.seat.admit();
-    this.#startHeld();
+    this.#settleHeld();
     if (this.#committed.status === "running") this.run.time();
   }
 
-  #startHeld(): void {
+  #settleHeld(): void {
     for (const plan of this.#held.splice(0))
       if (this.run.mayStart && this.walk.isWaitingFor(plan.key)) this.#start(plan);
       else this.run.end(plan, notStarted);

@@ -12,7 +12,7 @@ import { isTurn } from "../../engine/turn-execution.ts";
 import type { FoundTakes } from "../../engine/runs/find-takes.ts";
 import type { Change } from "../../engine/runs/run-port.ts";
 import { Slots } from "../../engine/runs/slots.ts";
-import { Publisher, stopped } from "./publisher.ts";
+import { Publisher, toNotDriven } from "./publisher.ts";
 import { Drive, type DriveHost } from "./drive.ts";
 import { unavailable } from "./file/sqlite-error.ts";
 import type { Store } from "./store/store.ts";
@@ -240,7 +240,7 @@ export class Drives implements DriveHost {
     if (this.#closing) return;
     const logger = withIds(this.#logger, { executionId: id, workflowId, userId, conversationId });
     logger.error("Execution stopped: a result cannot be stored. It continues at the next start", { error });
-    this.publisher.waiters.refuse(id, stopped(id));
+    this.publisher.waiters.refuse(id, toNotDriven(id));
     this.publisher.readers.close(id);
   }
 

@@ -22,7 +22,7 @@ import type { ScheduleStore } from "../../engine/contract/schedules.ts";
 import type { SentEvent, Sending, Share } from "../../engine/stored/sent-event.ts";
 import { Commands } from "./commands.ts";
 import { openFile } from "./file/open-file.ts";
-import type { Opened } from "./opened.ts";
+import type { EngineParts } from "./engine-parts.ts";
 import { Reads } from "./reads.ts";
 import { Starts } from "./starts.ts";
 import { Mailbox } from "./waits/mailbox.ts";
@@ -135,7 +135,7 @@ export class EmbeddedEngine implements Engine {
       load: (state, program, slot) => this.#reads.load(state, program, slot),
       lastPosition: (id) => this.#reads.lastPosition(id),
     }));
-    const opened: Opened = { store, drives, waiting, clock: this.clock, logger, known: this.#whenKnown };
+    const opened: EngineParts = { store, drives, waiting, clock: this.clock, logger, known: this.#whenKnown };
     this.#reads = new Reads(opened);
     this.#starts = new Starts({ ...opened, space: this.#space });
     this.#commands = new Commands({ ...opened, reads: this.#reads, starts: this.#starts });

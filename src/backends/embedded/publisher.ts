@@ -32,7 +32,7 @@ export class Publisher {
   mayContinue: (drive: Drive) => boolean = () => false;
   readonly #parts: PublisherParts;
   /** The suspensions that callers have not been told, because a stored event may end them at once. */
-  readonly #untold = new Set<number>();
+  readonly #unannounced = new Set<number>();
 
   constructor(parts: PublisherParts) {
     this.#parts = parts;
@@ -51,23 +51,23 @@ export class Publisher {
       this.changes.publish(state);
       if (state.last?.to === "suspended" && state.last.wake) this.onTimer();
       if (state.status === "running") continue;
-      if (state.status === "suspended" && drive && this.mayContinue(drive)) this.#untold.add(drive.number);
+      if (state.status === "suspended" && drive && this.mayContinue(drive)) this.#unannounced.add(drive.number);
       else this.waiters.notify(id, state);
       this.#parts.onSettled?.(state, drive?.failedStep);
     }
   }
 
-  isUntold({ number, status }: StoredState): boolean {
-    return status === "suspended" && this.#untold.has(number);
+  isUnannounced({ number, status }: StoredState): boolean {
+    return status === "suspended" && this.#unannounced.has(number);
   }
   /** Stored events were offered to an execution: its callers are told if it is still suspended. */
-  tell(number: number): void {
-    if (!this.#untold.delete(number)) return;
+  announce(number: number): void {
+    if (!this.#unannounced.delete(number)) return;
     const state = this.#parts.store.stateOf(number);
     if (state && state.status !== "running") this.waiters.notify(state.execution.id, state);
   }
 }
 
 /** The answer to callers that wait for an execution that cannot continue before the next start. */
-export const stopped = (id: string): ServeError =>
+export const toNotDriven = (id: string): ServeError =>
   new ServeError(500, `Execution ${id} is not running in this process. It continues at the next start`);

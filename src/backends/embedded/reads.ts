@@ -8,15 +8,15 @@ import type { Admissible } from "../../engine/runs/groups.ts";
 import { readEvents, type EventCursor, type EventPage } from "../../engine/runs/read-events.ts";
 import { readPosition } from "../../engine/steps/find-position.ts";
 import type { Drive } from "./drive.ts";
-import type { Opened } from "./opened.ts";
-import { stopped } from "./publisher.ts";
+import type { EngineParts } from "./engine-parts.ts";
+import { toNotDriven } from "./publisher.ts";
 import type { StoredState } from "./store/stored-state.ts";
 
 /** What is known of executions: from their drives, else from the file. */
 export class Reads {
-  readonly #parts: Opened;
+  readonly #parts: EngineParts;
 
-  constructor(parts: Opened) {
+  constructor(parts: EngineParts) {
     this.#parts = parts;
   }
 
@@ -51,9 +51,9 @@ export class Reads {
     if (known) await known;
     const state = this.committed(id);
     if (!state) throw notFound(`Execution ${id} not found`);
-    if (state.status !== "running" && state.epoch > afterEpoch && !this.#parts.drives.publisher.isUntold(state))
+    if (state.status !== "running" && state.epoch > afterEpoch && !this.#parts.drives.publisher.isUnannounced(state))
       return state;
-    if (state.status === "running" && !this.#isDriven(id)) throw this.#parts.drives.toAnswer(stopped(id));
+    if (state.status === "running" && !this.#isDriven(id)) throw this.#parts.drives.toAnswer(toNotDriven(id));
     return this.#parts.drives.publisher.waiters.next(id, afterEpoch, signal);
   }
 

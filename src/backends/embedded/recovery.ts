@@ -4,7 +4,7 @@ import type { Transition } from "../../engine/execution.ts";
 import { agentOf, isTurn } from "../../engine/turn-execution.ts";
 import type { Drives } from "./drives.ts";
 import type { Store } from "./store/store.ts";
-import type { LeftExecution } from "./store/tables/process-table.ts";
+import type { InterruptedExecution } from "./store/tables/process-table.ts";
 import type { WaitingExecution, WaitingExecutions } from "./waiting-executions.ts";
 import { crashed, interrupted, isAlone, suspectMs, toVerdict } from "../../engine/rules/crashes.ts";
 
@@ -43,7 +43,7 @@ export class Recovery {
   /** Finds the executions. They are not queued yet. */
   async find(): Promise<void> {
     const { store, drives, waiting, keepPlace } = this.#options;
-    const all: LeftExecution[] = [];
+    const all: InterruptedExecution[] = [];
     for await (const page of store.processes.leftRunning()) {
       all.push(...page);
       if (drives.isClosing) return;
@@ -125,13 +125,13 @@ export class Recovery {
 
   async #startSuspects(suspects: readonly WaitingExecution[]): Promise<void> {
     const { drives, store, waiting } = this.#options;
-    if (suspects.length > 0) await Promise.race([this.#othersChanged, this.#patience()]);
+    if (suspects.length > 0) await Promise.race([this.#othersChanged, this.#suspectTimeout()]);
     for (const [index, suspect] of suspects.entries()) {
       const { id, number, crashes } = suspect.found;
       if (drives.isClosing) return;
       if (!waiting.has(id)) continue;
       await drives.writer.run(() => store.processes.isolate(number, index + 1));
-      await waiting.free(suspect);
+      await waiting.whenIdle(suspect);
       if (drives.isClosing) return;
       if (!waiting.has(id)) continue;
       const changed = drives.nextChange(id);
@@ -141,11 +141,11 @@ export class Recovery {
       await admitted;
       await suspect.loading;
       if (!drives.get(id)) continue;
-      await (isAlone(crashes) ? changed : Promise.race([changed, this.#patience()]));
+      await (isAlone(crashes) ? changed : Promise.race([changed, this.#suspectTimeout()]));
     }
   }
 
-  #patience(): Promise<void> {
+  #suspectTimeout(): Promise<void> {
     return new Promise((resolve) => void this.#options.drives.clock.setTimeout(resolve, suspectMs).unref());
   }
 }

@@ -3,7 +3,7 @@ import type { Retention } from "../../engine/retention.ts";
 import { toDay, usageDays } from "../../engine/contract/usage.ts";
 import { createSteadyClock } from "./waits/steady-clock.ts";
 import type { Store } from "./store/store.ts";
-import type { Swept } from "./store/stored-state.ts";
+import type { SweepResult } from "./store/stored-state.ts";
 import type { Writer } from "./store/writer.ts";
 
 export interface RetentionParts {
@@ -36,7 +36,7 @@ export function startRetention(retention: Retention, parts: RetentionParts): () 
   function sweep(after: number, now: number): void {
     const before = (ms: number | undefined): number | undefined => (ms === undefined ? undefined : now - ms);
     const expiry = { now, ended: before(endedMs), suspended: before(suspendedMs), isDriven };
-    writer.write<Swept & { hasOthers: boolean }>({
+    writer.write<SweepResult & { hasOthers: boolean }>({
       work: () => {
         const hasEvents = store.sentEvents.removeBefore(now - eventsMs, atOnce) === atOnce;
         const hasConversations = sweepConversations(before(conversationsMs), now);

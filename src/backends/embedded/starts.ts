@@ -1,4 +1,4 @@
-import type { BeginOptions, Begun } from "../../engine/contract/engine.ts";
+import type { BeginOptions, StartResult } from "../../engine/contract/engine.ts";
 import type { Program } from "../../engine/contract/program.ts";
 import type { Execution } from "../../engine/execution.ts";
 import type { ForkSource } from "../../engine/fork.ts";
@@ -7,9 +7,9 @@ import { isTurn } from "../../engine/turn-execution.ts";
 import { beginDrive } from "./drive-commands.ts";
 import type { Drive } from "./drive.ts";
 import { storeFull, type Space } from "./file/space.ts";
-import type { Opened } from "./opened.ts";
+import type { EngineParts } from "./engine-parts.ts";
 
-interface StartParts extends Opened {
+interface StartParts extends EngineParts {
   readonly space: Space;
 }
 
@@ -21,7 +21,7 @@ export class Starts {
     this.#parts = parts;
   }
 
-  async begin(execution: Execution, program: Program, { write }: BeginOptions = {}): Promise<Begun> {
+  async begin(execution: Execution, program: Program, { write }: BeginOptions = {}): Promise<StartResult> {
     let written: Promise<void> | undefined;
     const onWrite = (): void => {
       written = write?.();
@@ -34,7 +34,7 @@ export class Starts {
     }
   }
 
-  fork(execution: Execution, program: Program, source: ForkSource): Promise<Begun> {
+  fork(execution: Execution, program: Program, source: ForkSource): Promise<StartResult> {
     return this.#begin(execution, program, { source });
   }
 
@@ -43,7 +43,7 @@ export class Starts {
     execution: Execution,
     program: Program,
     { source, onWrite }: { readonly source?: ForkSource; readonly onWrite?: () => void },
-  ): Promise<Begun> {
+  ): Promise<StartResult> {
     const { drives, store, space } = this.#parts;
     const { id, workflowId, concurrencyKey, parent } = execution;
     // A call that is repeated hears that its execution exists.

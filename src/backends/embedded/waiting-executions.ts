@@ -8,11 +8,11 @@ import { toGroup, type Admissible, type GroupName } from "../../engine/runs/grou
 import { commandDrive, commandUndriven } from "./drive-commands.ts";
 import { unavailable } from "./file/sqlite-error.ts";
 import type { Drive } from "./drive.ts";
-import { stopped } from "./publisher.ts";
+import { toNotDriven } from "./publisher.ts";
 import type { Drives } from "./drives.ts";
 import type { Store } from "./store/store.ts";
 import type { StoredState } from "./store/stored-state.ts";
-import type { LeftExecution } from "./store/tables/process-table.ts";
+import type { InterruptedExecution } from "./store/tables/process-table.ts";
 
 type ProgramOf = (workflowId: string) => Program | undefined;
 
@@ -75,7 +75,7 @@ export class WaitingExecutions {
   }
 
   /** Adds an execution. It is not queued yet. */
-  add(found: LeftExecution): WaitingExecution {
+  add(found: InterruptedExecution): WaitingExecution {
     const waiting = new WaitingExecution(found, this.#loadAdmitted);
     this.#byId.set(found.id, waiting);
     this.#counts.set(found.workflowId, this.count(found.workflowId) + 1);
@@ -98,7 +98,7 @@ export class WaitingExecutions {
   takeOver(drive: Drive): void {
     const { number, execution } = drive.committed;
     const { id, workflowId, concurrencyKey } = execution;
-    const found: LeftExecution = {
+    const found: InterruptedExecution = {
       number,
       id,
       workflowId,
@@ -146,7 +146,7 @@ export class WaitingExecutions {
   async #claim<T>(id: string, act: (waiting: WaitingExecution) => Promise<T>): Promise<T | undefined> {
     const waiting = this.#byId.get(id);
     if (!waiting) return undefined;
-    await this.free(waiting);
+    await this.whenIdle(waiting);
     if (!this.#byId.has(id)) return undefined;
     const acting = this.#act(waiting, act);
     waiting.loading = Promise.allSettled([acting]);
@@ -154,7 +154,7 @@ export class WaitingExecutions {
   }
 
   /** Resolves when an execution is neither being loaded nor changed. */
-  async free(waiting: WaitingExecution): Promise<void> {
+  async whenIdle(waiting: WaitingExecution): Promise<void> {
     while (waiting.loading !== undefined && this.#byId.has(waiting.found.id)) await waiting.loading;
   }
 
@@ -222,7 +222,7 @@ export class WaitingExecutions {
     drives.publisher.onTurnEnd(id);
     if (drives.isClosing) return; // all waiters are refused
     this.#loggerOf(waiting).error("An execution could not be loaded; the next start tries again", { error });
-    drives.publisher.waiters.refuse(id, stopped(id));
+    drives.publisher.waiters.refuse(id, toNotDriven(id));
   }
 
   #loggerOf({ found: { id, workflowId } }: WaitingExecution): Logger {
@@ -237,13 +237,13 @@ export class WaitingExecutions {
 
 /** A running execution without a drive. */
 export class WaitingExecution implements Admissible {
-  readonly found: LeftExecution;
+  readonly found: InterruptedExecution;
   readonly #load: (waiting: WaitingExecution) => Promise<void>;
   /** It is being loaded, or a transition of it is being written. Never rejects. */
   loading: Promise<unknown> | undefined;
   #admitted: PromiseWithResolvers<void> | undefined;
 
-  constructor(found: LeftExecution, load: (waiting: WaitingExecution) => Promise<void>) {
+  constructor(found: InterruptedExecution, load: (waiting: WaitingExecution) => Promise<void>) {
     this.found = found;
     this.#load = load;
   }

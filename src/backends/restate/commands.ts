@@ -19,7 +19,7 @@ import { toMailboxKey } from "./mailbox/mailbox-key.ts";
 import { maxEvents, type SendInput } from "./mailbox/service.ts";
 import { Programs } from "./programs.ts";
 import { maxChildren } from "./register/register-children.ts";
-import type { Bearing, BeginInput, Copies, MoveInput, MoveResult } from "./register/register-state.ts";
+import type { ChildStartResult, BeginInput, Copies, MoveInput, MoveResult } from "./register/register-state.ts";
 import { toCopies } from "./drive/copies.ts";
 import { findDifference } from "./drive/replay-rows.ts";
 import { SettledStates } from "./reads/settled-states.ts";
@@ -114,7 +114,9 @@ export class Commands {
     const failsOnCrash = program.recovery === "fail";
     const input: BeginInput = { execution, token: newId(), failsOnCrash, copies, limits };
     const { parent } = execution;
-    const begun = parent?.cancels ? await this.#bear(parent.id, input) : await this.#write<Bearing>(id, "begin", input);
+    const begun = parent?.cancels
+      ? await this.#beginChild(parent.id, input)
+      : await this.#write<ChildStartResult>(id, "begin", input);
     if (begun === "full") throw tooManyWait();
     if (begun === "many")
       throw new ServeError(400, `Execution ${parent?.id} has ${maxChildren} children with cancelWith`);
@@ -123,12 +125,12 @@ export class Commands {
     return begun;
   }
   /** Starts a child that is cancelled with its parent. */
-  async #bear(parentId: string, input: BeginInput): Promise<Bearing> {
-    const bear = (): Promise<Bearing> => this.#write(parentId, "bear", input);
-    const begun = await bear();
+  async #beginChild(parentId: string, input: BeginInput): Promise<ChildStartResult> {
+    const beginIt = (): Promise<ChildStartResult> => this.#write(parentId, "bear", input);
+    const begun = await beginIt();
     if (begun !== "missing") return begun;
     await this.#parts.states.solo.adopt(parentId);
-    return bear();
+    return beginIt();
   }
 
   /** Keeps the program for a drive that comes here, and its result for the caller. Returns the undoing. */

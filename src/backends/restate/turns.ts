@@ -2,7 +2,7 @@ import type { ObjectContext, VirtualObjectDefinition } from "@restatedev/restate
 import { setTimeout as sleep } from "node:timers/promises";
 import { systemClock } from "../../core/clock.ts";
 import { withIds, type Logger } from "../../core/log.ts";
-import type { Begun } from "../../engine/contract/engine.ts";
+import type { StartResult } from "../../engine/contract/engine.ts";
 import type { Program } from "../../engine/contract/program.ts";
 import type { TurnStart } from "../../engine/contract/conversations.ts";
 import type { Execution } from "../../engine/execution.ts";
@@ -55,7 +55,12 @@ export class RestateTurns {
   }
 
   /** Begins a turn whose place is open, and runs it here. */
-  async begin(execution: Execution, program: Program, start: TurnStart, write: () => Promise<void>): Promise<Begun> {
+  async begin(
+    execution: Execution,
+    program: Program,
+    start: TurnStart,
+    write: () => Promise<void>,
+  ): Promise<StartResult> {
     const turn = this.#parts.conversations.take(execution.id);
     const { walk, plan } = this.#createWalk(execution, program, this.#parts.openRecords);
     const records = toRecordsKey(execution, plan.key);

@@ -27,9 +27,9 @@ export interface Engine {
   /** True once `recover` has resolved. */
   isRecovered(): boolean;
   /** Starts an execution. Durable when it resolves; `created` is false when the id exists. */
-  begin(execution: Execution, program: Program, options?: BeginOptions): Promise<Begun>;
+  begin(execution: Execution, program: Program, options?: BeginOptions): Promise<StartResult>;
   /** Starts an execution with results of another one, which fit the program. */
-  fork(execution: Execution, program: Program, source: ForkSource): Promise<Begun>;
+  fork(execution: Execution, program: Program, source: ForkSource): Promise<StartResult>;
   state(id: string): Promise<ExecutionState | undefined>;
   /** A page of executions, newest first, with markers for long values (`listed-value`). */
   list(filter: ListFilter): Promise<ListPage>;
@@ -92,7 +92,7 @@ export interface BeginOptions {
   /** The messages of a turn, whose place in its conversation must be open. */
   readonly turn?: TurnStart | undefined;
 }
-export interface Begun {
+export interface StartResult {
   /** False when the id exists. */
   readonly created: boolean;
   /** True if it waits for the `concurrency` of its workflow, and none of its values are in memory. */

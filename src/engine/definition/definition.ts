@@ -137,10 +137,10 @@ export interface StepLimits {
 }
 
 /** A branch of a workflow. It is synchronous and pure; only the user's code is async. */
-export type Branch<T = Outcome> = Generator<Operation, T, unknown>;
+export type Branch<T = StepOutput> = Generator<Operation, T, unknown>;
 
 /** The result of a step. */
-export interface Outcome {
+export interface StepOutput {
   readonly value: Value;
   /** The attempt that succeeded. @default 1 */
   readonly attempt?: number;
@@ -167,7 +167,7 @@ export interface ForkPlan {
   readonly branch: (index: number) => Branch;
 }
 /** The end of a branch. A failure only where the fork collects them. */
-export type BranchEnd = Outcome | { readonly error: StoredError };
+export type BranchEnd = StepOutput | { readonly error: StoredError };
 
 /** The operations of a step. There is one runner for the workflow, and one for each sub-workflow inside it. */
 export interface StepRunner {
@@ -176,7 +176,7 @@ export interface StepRunner {
   /** Runs one of the step's codes as an entry of the journal; again after a failure that may be retried, and after a resume. */
   entry(stepId: string, input: EntryInput): Branch;
   /** Runs branches concurrently; returns the outcomes of all, in their order, or that of the winner of a race. */
-  fork(fork: ForkPlan & { readonly mode: "all" | "race" }): Branch<readonly Outcome[]>;
+  fork(fork: ForkPlan & { readonly mode: "all" | "race" }): Branch<readonly StepOutput[]>;
   /** Runs branches concurrently; returns how each of them has ended. */
   collect(fork: Omit<ForkPlan, "mode">): Branch<readonly BranchEnd[]>;
   /** The runner of one iteration of a loop: the paths of its steps begin with `<stepId>/<index>/`. */

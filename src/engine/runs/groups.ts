@@ -9,7 +9,7 @@ export interface Admissible {
   readonly isFirst?: boolean;
 }
 /** A run, and the bytes of its stored values. */
-export type Entry = readonly [run: Admissible, bytes: number];
+export type QueuedRun = readonly [run: Admissible, bytes: number];
 
 /** The executions of one workflow that share a concurrency key. */
 export interface GroupName {
@@ -45,17 +45,17 @@ interface Group extends GroupName {
   /** The number of executions that wait. */
   waiting: number;
   /** The ends of the line of those that wait. */
-  first: Place | undefined;
-  last: Place | undefined;
+  first: GroupMember | undefined;
+  last: GroupMember | undefined;
 }
 /** An execution in its group. Those that wait are linked: to leave a line of any length takes the same time. */
-interface Place {
+interface GroupMember {
   readonly run: Admissible;
   readonly bytes: number;
   readonly group: Group;
   isWaiting: boolean;
-  before?: Place | undefined;
-  after?: Place | undefined;
+  before?: GroupMember | undefined;
+  after?: GroupMember | undefined;
 }
 
 /**
@@ -68,7 +68,7 @@ interface Place {
 export class Groups {
   readonly #options: GroupOptions;
   readonly #groups = new Map<string, Group>();
-  readonly #places = new Map<Admissible, Place>();
+  readonly #places = new Map<Admissible, GroupMember>();
   #waiting = 0;
   /** The number of reservations in lines. */
   #lining = 0;
@@ -105,9 +105,9 @@ export class Groups {
   }
 
   /** Puts an execution at the end of its line. Returns the executions that have got a place, in order. */
-  enter(run: Admissible, bytes: number, name: GroupName): Entry[] {
+  enter(run: Admissible, bytes: number, name: GroupName): QueuedRun[] {
     const group = this.#open(name);
-    const place: Place = { run, bytes, group, isWaiting: true, before: group.last };
+    const place: GroupMember = { run, bytes, group, isWaiting: true, before: group.last };
     if (group.last) group.last.after = place;
     else group.first = place;
     group.last = place;
@@ -138,7 +138,7 @@ export class Groups {
   }
 
   /** Gives a place back, or leaves the line. Returns undefined for an execution that is in no group. */
-  leave(run: Admissible): { wasWaiting: boolean; next: Entry[] } | undefined {
+  leave(run: Admissible): { wasWaiting: boolean; next: QueuedRun[] } | undefined {
     const place = this.#places.get(run);
     if (!place) return undefined;
     const { group, isWaiting: wasWaiting } = place;
@@ -150,8 +150,8 @@ export class Groups {
     return { wasWaiting, next };
   }
 
-  #next(group: Group): Entry[] {
-    const next: Entry[] = [];
+  #next(group: Group): QueuedRun[] {
+    const next: QueuedRun[] = [];
     const limit = this.#options.limitOf(group.workflowId);
     for (let place = group.first; place && group.inside < limit; place = group.first) {
       this.#unlink(place);
@@ -161,7 +161,7 @@ export class Groups {
     return next;
   }
 
-  #unlink(place: Place): void {
+  #unlink(place: GroupMember): void {
     const { group, before, after } = place;
     if (before) before.after = after;
     else group.first = after;

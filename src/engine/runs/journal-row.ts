@@ -23,17 +23,17 @@ export interface JournalRow {
 }
 
 /** A row, and the input of the walk that it holds. */
-interface Entry {
+interface RowInput {
   readonly row: JournalRow;
   readonly input: JournalInput;
 }
 
 /** The end of an attempt. */
-export function toEntry(id: number, key: string, result: AttemptResult): Entry {
+export function toEntry(id: number, key: string, result: AttemptResult): RowInput {
   return { row: toEntryRow(id, key, result), input: { key, result: toEntryResult(id, result) } };
 }
 /** A transition from outside. */
-export function toCommandEntry(id: number, epoch: number, command: Transition): Entry {
+export function toCommandEntry(id: number, epoch: number, command: Transition): RowInput {
   return { row: toCommandRow(id, epoch, command), input: { command: toCommand(id, command) } };
 }
 

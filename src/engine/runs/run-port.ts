@@ -72,7 +72,7 @@ export interface RunPort<Request = unknown> {
   /** Reserves the number of the next journal row. */
   newRow(): number;
   /** Stores a change. `request` is what the backend has passed with the input. */
-  append(change: Change, onOutcome: (outcome: Outcome) => void, request: Request | undefined): void;
+  append(change: Change, onOutcome: (outcome: CommitOutcome) => void, request: Request | undefined): void;
   /** Runs an attempt once there is a slot, and answers with `end`. */
   start(plan: AttemptPlan): void;
   /** Sets the next times, which replace the last ones; undefined: none. `isIdle`: until then the execution needs no slot. */
@@ -84,7 +84,7 @@ export interface RunPort<Request = unknown> {
 }
 
 /** The outcome of a change that is stored. */
-export interface Outcome {
+export interface CommitOutcome {
   /** The state that its transitions led to; undefined if it has none. */
   readonly state?: ExecutionState | undefined;
   /** A command was before the walk's own transition (P5). */

@@ -5,7 +5,7 @@ import type { Value } from "../walk/value.ts";
 import type { AttemptPlan, AttemptResult, JournalInput } from "../walk/decision.ts";
 import type { NextTimes } from "./agenda.ts";
 import { fromRow, toCommandEntry, toEntry, toWakeRow, type JournalRow, type StoredWake } from "./journal-row.ts";
-import { notStarted, toWhole, type Change, type Outcome, type ReplayFacts, type RunPort } from "./run-port.ts";
+import { notStarted, toWhole, type Change, type CommitOutcome, type ReplayFacts, type RunPort } from "./run-port.ts";
 import { replayJournal, type Progress } from "./replay.ts";
 import { RunWaits } from "./run-waits.ts";
 import { toBounded } from "../rules/value-bound.ts";
@@ -130,23 +130,23 @@ export class Run<Request = unknown> {
     const change = decide();
     this.#writing++;
     // Commit the row, its events and its transitions, in one transaction with the changes of other executions.
-    const onOutcome = ({ state, isPreceded }: Outcome): void => {
-      // Publish: before this call, the backend has told the readers and the callers that wait (P2).
+    const append = (onOutcome: (outcome: CommitOutcome) => void): void => this.#port.append(change, onOutcome, request);
+    append(({ state, isPreceded }) => {
+      // Publish: before this call, the backend has told readers and waiting callers (P2).
       this.#writing--;
       this.#committed = state ?? this.#committed;
       if (isPreceded) this.#takeBack(change);
       // Start the attempts that the change calls for.
       this.#addStarts(change.starts, change.at);
       this.#proceed();
-    };
-    this.#port.append(change, onOutcome, request);
+    });
   }
 
   #decideNow(input?: JournalInput, row?: JournalRow): Change {
     return this.#decide(input, row, this.#port.clock.now());
   }
 
-  /** `now` is the time by which durations are measured that begin; undefined if they follow the wall clock. */
+  /** `now` is the clock value from which new durations count; undefined if they follow the wall clock. */
   #decide(input: JournalInput | undefined, row: JournalRow | undefined, now: number | undefined): Change {
     const { events, starts, parks, transition } = this.#walk.next(input);
     if (parks.length > 0) this.#openWaits().agenda.addWaits(parks, now);

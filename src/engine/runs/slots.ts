@@ -1,5 +1,12 @@
 import { busy } from "../../core/error.ts";
-import { Groups, type Admissible, type Entry, type GroupName, type GroupOptions, type Reservation } from "./groups.ts";
+import {
+  Groups,
+  type Admissible,
+  type QueuedRun,
+  type GroupName,
+  type GroupOptions,
+  type Reservation,
+} from "./groups.ts";
 
 const maxPasses = 256;
 const noGroups: GroupOptions = { waiting: 0, limitOf: () => Infinity };
@@ -116,7 +123,7 @@ export class Slots {
   #remove(run: Admissible): void {
     if (this.#running.delete(run)) this.#runningCount--;
   }
-  #enqueue(entries: readonly Entry[]): void {
+  #enqueue(entries: readonly QueuedRun[]): void {
     for (const [run, bytes] of entries) this.#queueOf(run).set(run, bytes);
   }
   #queueOf(run: Admissible): Map<Admissible, number> {

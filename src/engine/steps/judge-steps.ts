@@ -2,7 +2,7 @@ import type { StepStatus } from "./step-record.ts";
 import type { StepFailure, StepRun } from "./step-run.ts";
 
 /** The status of a step, and the time of its end. */
-export interface Verdict {
+export interface StepOutcome {
   readonly status: StepStatus;
   readonly endAt: number | null;
 }
@@ -13,10 +13,10 @@ export interface Verdict {
  */
 export function judge(
   run: StepRun,
-  verdicts: Map<StepRun, Verdict>,
+  verdicts: Map<StepRun, StepOutcome>,
   cutAt: number | undefined,
   isPaused: boolean,
-): Verdict {
+): StepOutcome {
   const isCut = cutAt !== undefined;
   const { end } = run;
   const failedAt = end ? undefined : findFailure(run, isCut)?.at;
@@ -29,7 +29,7 @@ export function judge(
   return verdict;
 }
 
-function toOpenStatus(run: StepRun, inner: readonly Verdict[], isPaused: boolean): StepStatus {
+function toOpenStatus(run: StepRun, inner: readonly StepOutcome[], isPaused: boolean): StepStatus {
   if (run.parked) return run.parked.kind === "person" || isPaused ? "suspended" : "waiting";
   if (run.failure) return "waiting";
   const open = new Set(inner.map(({ status }) => status));

@@ -1,4 +1,4 @@
-import type { Verdict } from "./judge-steps.ts";
+import type { StepOutcome } from "./judge-steps.ts";
 import { stepStatuses, type IterationCount, type StepRecord, type StepStatus } from "./step-record.ts";
 import type { StepRun } from "./step-run.ts";
 import type { StepNode, StepTree } from "./step-tree.ts";
@@ -6,7 +6,7 @@ import type { StepNode, StepTree } from "./step-tree.ts";
 /** Returns the delay before an attempt; 0 if there is none, or if the code is gone. */
 export type DelayOf = (node: StepNode, attempt: number, entry: string) => number;
 
-export function toRecord(run: StepRun, verdicts: ReadonlyMap<StepRun, Verdict>, delayOf: DelayOf): StepRecord {
+export function toRecord(run: StepRun, verdicts: ReadonlyMap<StepRun, StepOutcome>, delayOf: DelayOf): StepRecord {
   const { node, outer, order, startAt, input, output, parked, failure, end } = run;
   const { status, endAt } = verdicts.get(run) ?? { status: end!.status, endAt: end!.at };
   const isEnded = endAt !== null;
@@ -29,7 +29,7 @@ export function toRecord(run: StepRun, verdicts: ReadonlyMap<StepRun, Verdict>, 
   };
 }
 
-function toCount({ loop, inner }: StepRun, verdicts: ReadonlyMap<StepRun, Verdict>): IterationCount | undefined {
+function toCount({ loop, inner }: StepRun, verdicts: ReadonlyMap<StepRun, StepOutcome>): IterationCount | undefined {
   if (!loop) return undefined;
   const counts = new Map(loop.ended);
   for (const one of inner) {

@@ -4,7 +4,7 @@ import type { HistoryRow } from "../contract/history.ts";
 import { fromRow, type JournalRow } from "../runs/journal-row.ts";
 import { fromEntryKey, fromWakeKey, stableKeyOf } from "../walk/journal-keys.ts";
 import { inputRow, maxInlineBytes, toValue, type Value } from "../walk/value.ts";
-import { judge, type Verdict } from "./judge-steps.ts";
+import { judge, type StepOutcome } from "./judge-steps.ts";
 import { toSuspendedStep, toWaitingStep } from "./parked-step.ts";
 import type { DelayOf, StepSelection } from "./select-steps.ts";
 import type { StepRecord } from "./step-record.ts";
@@ -72,8 +72,8 @@ export class StepHistory {
     return this.#runs.records(this.#judgeAll(this.#endedAt));
   }
 
-  #judgeAll(cutAt: number | undefined): Map<StepRun, Verdict> {
-    const verdicts = new Map<StepRun, Verdict>();
+  #judgeAll(cutAt: number | undefined): Map<StepRun, StepOutcome> {
+    const verdicts = new Map<StepRun, StepOutcome>();
     for (const run of this.#runs.all()) if (!run.outer) judge(run, verdicts, cutAt, this.#suspendedBy !== undefined);
     return verdicts;
   }

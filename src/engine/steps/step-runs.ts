@@ -1,6 +1,6 @@
 import { fromRow, type JournalRow } from "../runs/journal-row.ts";
 import { prefixOf } from "../walk/journal-keys.ts";
-import { findFailure, judge, type Verdict } from "./judge-steps.ts";
+import { findFailure, judge, type StepOutcome } from "./judge-steps.ts";
 import { none, type SharedValue } from "./shared-value.ts";
 import { createFilter, toRecord, type DelayOf, type StepSelection } from "./select-steps.ts";
 import { hasOwnPaths } from "../definition/step-traits.ts";
@@ -119,7 +119,7 @@ export class StepRuns {
     else iteration.end = { status: "error", at };
     outer.inner.splice(outer.inner.indexOf(iteration), 1);
     loop.end(iteration.iteration!, iteration.end!.status, iteration.sharedOutput, error);
-    const verdicts = new Map<StepRun, Verdict>();
+    const verdicts = new Map<StepRun, StepOutcome>();
     judge(iteration, verdicts, undefined, false);
     for (const run of verdicts.keys()) {
       if (run.order <= this.#after) continue; // on an earlier page
@@ -161,7 +161,7 @@ export class StepRuns {
   }
 
   /** The records that are asked for, in the order of begin. */
-  records(verdicts: ReadonlyMap<StepRun, Verdict>): StepRecord[] {
+  records(verdicts: ReadonlyMap<StepRun, StepOutcome>): StepRecord[] {
     const found: StepRecord[] = [];
     for (const run of this.#runs.values()) {
       const record = toRecord(run, verdicts, this.#delayOf);

@@ -9,7 +9,7 @@ import type { Value } from "./value.ts";
 import type { WalkState } from "./walk-state.ts";
 
 /** The place of steps that share an input: the workflow, a sub-workflow, or an iteration of a loop. */
-export interface Place {
+export interface StepScope {
   /** The beginning of their paths, and the same without the numbers of iterations. */
   readonly prefix: string;
   readonly codePrefix: string;
@@ -31,7 +31,7 @@ export function* runWait(
     stepIndex: state.topIndex,
     stepId: path,
     kind,
-    key: toWakeKey(stableKey, state.count(`~${stableKey}`)),
+    key: toWakeKey(stableKey, state.nextCount(`~${stableKey}`)),
     reason: event ? `Waiting for event ${event.name}` : `Sleeping until ${toIso(due!.at)}`,
     at: state.clock,
     due,
@@ -46,7 +46,7 @@ export function* runWait(
 /** Runs the attempts of one entry, up to a result. */
 export function* runEntry(
   state: WalkState,
-  { prefix, codePrefix, input }: Place,
+  { prefix, codePrefix, input }: StepScope,
   stepId: string,
   { iteration, suffix = "", data, argument, resumed: first, isTolerated }: EntryInput,
 ): Branch {
@@ -58,7 +58,7 @@ export function* runEntry(
   const position = { stepIndex: state.topIndex, stepId: path };
   let resumed = first;
   for (let attempt = 1; ;) {
-    const key = toEntryKey(stableKey, state.count(stableKey));
+    const key = toEntryKey(stableKey, state.nextCount(stableKey));
     const delay = toRetryDelay(retry, attempt, idempotencyKey);
     const plan: AttemptPlan = {
       key,
@@ -79,7 +79,7 @@ export function* runEntry(
     if (!result) {
       attempt = 1;
     } else if ("suspended" in result) {
-      const wakeKey = toWakeKey(stableKey, state.count(`~${stableKey}`));
+      const wakeKey = toWakeKey(stableKey, state.nextCount(`~${stableKey}`));
       const branch: ParkedBranch<Value> = { ...position, key: wakeKey, at: result.at, ...result.suspended };
       resumed = (yield { type: "park", branch }) as ResumeInput; // as Fibers sends it
       attempt = 1;

@@ -1,5 +1,5 @@
 import { toErrorMessage } from "../../core/error.ts";
-import type { Branch, BranchEnd, ForkPlan, Outcome } from "../definition/definition.ts";
+import type { Branch, BranchEnd, ForkPlan, StepOutput } from "../definition/definition.ts";
 import type { StoredError, ParkedBranch, Position } from "../execution.ts";
 import type { Value } from "./value.ts";
 import type { AbortPlan, AttemptPlan, EntryResult, ResumeInput } from "./decision.ts";
@@ -189,7 +189,7 @@ export class Fibers {
     if (fork.open.size === 0) this.#following.push({ fiber: fork.parent, send: fork.ends });
   }
 
-  #end(fiber: Fiber, outcome: Outcome): void {
+  #end(fiber: Fiber, outcome: StepOutput): void {
     fiber.over = true;
     const { fork } = fiber;
     if (!fork) this.ended = { value: outcome.value };

@@ -1,8 +1,8 @@
-import type { Branch, BranchEnd, Outcome, Step, StepRunner, WorkflowDefinition } from "../definition/definition.ts";
+import type { Branch, BranchEnd, StepOutput, Step, StepRunner, WorkflowDefinition } from "../definition/definition.ts";
 import type { CodeTable } from "../definition/code-table.ts";
 import type { CopiedEvent, EventBody } from "../events.ts";
 import type { Execution, ParkedBranch, Position, Transition } from "../execution.ts";
-import { runEntry, runWait, type Place } from "./entries.ts";
+import { runEntry, runWait, type StepScope } from "./entries.ts";
 import { Fibers } from "./fibers.ts";
 import { prefixOf } from "./journal-keys.ts";
 import { isForPerson, isShortWait, toPending } from "./pending.ts";
@@ -186,13 +186,13 @@ export class Interpreter {
     return yield* checkResult(runner, workflow, data);
   }
 
-  #createRunner(place: Place): StepRunner {
+  #createRunner(place: StepScope): StepRunner {
     const { prefix, codePrefix, input } = place;
     const runner: StepRunner = {
       step: (step, data, resumed) => this.#runStep(runner, prefix, step, data, resumed),
       entry: (stepId, entry) => runEntry(this.#state, place, stepId, entry),
-      *fork(fork): Branch<readonly Outcome[]> {
-        return (yield { type: "fork", fork }) as readonly Outcome[]; // as Fibers sends them
+      *fork(fork): Branch<readonly StepOutput[]> {
+        return (yield { type: "fork", fork }) as readonly StepOutput[]; // as Fibers sends them
       },
       *collect(fork): Branch<readonly BranchEnd[]> {
         return (yield { type: "fork", fork: { ...fork, mode: "collect" } }) as readonly BranchEnd[]; // as Fibers sends them
@@ -225,7 +225,13 @@ export class Interpreter {
     return outcome;
   }
 
-  *#runWorkflow(outer: StepRunner, place: Place, stepId: string, workflow: WorkflowDefinition, start: Value): Branch {
+  *#runWorkflow(
+    outer: StepRunner,
+    place: StepScope,
+    stepId: string,
+    workflow: WorkflowDefinition,
+    start: Value,
+  ): Branch {
     let data = start;
     if (workflow.inputSchema) ({ value: data } = yield* outer.entry(stepId, { suffix: "<", data }));
     const { prefix, codePrefix } = place;

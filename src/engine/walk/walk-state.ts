@@ -15,7 +15,7 @@ export class WalkState {
   generation = 0;
   /** The index of the top-level step that the walk has reached. */
   topIndex = 0;
-  /** The number of journal rows of each stable key. */
+  /** The number of entries of each stable key. */
   readonly #counts = new Map<string, number>();
 
   constructor(codes: CodeTable, { id, startAt, fork }: Execution) {
@@ -36,8 +36,8 @@ export class WalkState {
     return this.generation === 0 && this.topIndex < this.#firstIndex;
   }
 
-  /** Counts a journal row of a stable key. */
-  count(stableKey: string): number {
+  /** Returns the number of the next entry of a stable key. One that is aborted has no journal row. */
+  nextCount(stableKey: string): number {
     const count = (this.#counts.get(stableKey) ?? 0) + 1;
     this.#counts.set(stableKey, count);
     return count;

@@ -10,7 +10,7 @@ import { resume } from "../resume.ts";
 import { ResultShape, SuspendedShape } from "../shapes.ts";
 import { cannotBegin, cannotWrite, failedExecution, refusedByStep, unknownExecution } from "./errors.ts";
 import type { WorkflowRoutesOptions } from "./options.ts";
-import { about, idHeader, keep, settle, StartedShape, toReply, toStarted } from "./replies.ts";
+import { about, idHeader, holdUntilSettled, settle, StartedShape, toReply, toStartedReply } from "./replies.ts";
 
 const ReasonBody = v.pipe(v.object({ reason: v.optional(v.string()) }), v.title("ReasonRequest"));
 const ResumeBody = v.object({
@@ -73,12 +73,12 @@ export function commandRoutes(options: WorkflowRoutesOptions): readonly Route<Wo
         const asked = { resumeData: body.resumeData, stepId: body.options?.stepId };
         if (snapshot.authorizer) await checkStep({ action, identity, snapshot }, state, asked.stepId);
         const resuming = about(params.executionId, resume(engine, workflow, state, asked, identity.caller));
-        const resumed = await keep(
+        const resumed = await holdUntilSettled(
           engine,
           hold(),
           resuming.then((next) => ({ ...next, id: params.executionId })),
         );
-        if (headers.Prefer) return toStarted(params.executionId);
+        if (headers.Prefer) return toStartedReply(params.executionId);
         return settle(options, params.executionId, resumed.epoch, request.signal);
       },
     }),

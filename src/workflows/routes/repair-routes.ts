@@ -15,7 +15,7 @@ import { ResultShape } from "../shapes.ts";
 import { cannotBegin, cannotStart, failedExecution, refusedByStep, unknownExecution } from "./errors.ts";
 import { OwnExecutionId } from "../start-options.ts";
 import type { WorkflowRoutesOptions } from "./options.ts";
-import { about, keep, settle, StartedShape, toStarted } from "./replies.ts";
+import { about, holdUntilSettled, settle, StartedShape, toStartedReply } from "./replies.ts";
 
 const ForkBody = v.pipe(
   v.object({
@@ -51,7 +51,7 @@ export function repairRoutes(options: WorkflowRoutesOptions): readonly Route<Wor
       find,
       async handle({ params, headers, identity, request, found: { workflow, state } }) {
         const { epoch } = await about(params.executionId, retry(engine, workflow, state, identity.caller));
-        if (headers.Prefer) return toStarted(params.executionId);
+        if (headers.Prefer) return toStartedReply(params.executionId);
         return settle(options, params.executionId, epoch, request.signal);
       },
     }),
@@ -79,8 +79,8 @@ export function repairRoutes(options: WorkflowRoutesOptions): readonly Route<Wor
         const { fromStep, input } = body;
         if (input !== undefined) await findStartable({ action: "workflow.execute", params, identity, snapshot });
         const asked = { fromStep, input, executionId: body.options?.executionId };
-        const { id } = await keep(engine, hold(), fork(engine, workflow, state, asked, identity));
-        return headers.Prefer ? toStarted(id) : settle(options, id, 0, request.signal);
+        const { id } = await holdUntilSettled(engine, hold(), fork(engine, workflow, state, asked, identity));
+        return headers.Prefer ? toStartedReply(id) : settle(options, id, 0, request.signal);
       },
     }),
   ];

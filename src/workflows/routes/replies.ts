@@ -15,14 +15,14 @@ export const idHeader = (id: string): HeaderPairs => [["x-execution-id", id]];
 export const toReply = (state: ExecutionState): Reply =>
   new Reply(toResult(state), { headers: idHeader(state.execution.id) });
 /** The response to `Prefer: respond-async`. */
-export const toStarted = (id: string): Reply =>
+export const toStartedReply = (id: string): Reply =>
   new Reply({ executionId: id, status: "running" }, { status: 202, headers: idHeader(id) });
 
 /**
  * Counts a body as data in flight until the execution that it starts or continues has ended or is suspended. An execution
  * that waits for its turn does not count: its input is only in the store.
  */
-export async function keep<T extends { id: string; epoch?: number; isWaiting?: boolean }>(
+export async function holdUntilSettled<T extends { id: string; epoch?: number; isWaiting?: boolean }>(
   engine: Engine,
   release: (() => void) | undefined,
   starting: Promise<T>,

@@ -10,7 +10,7 @@ import { StartOptionsShape } from "../start-options.ts";
 import { cannotStart, failedExecution, refusedByStep, unknownWorkflow } from "./errors.ts";
 import { follow, type EventViews } from "./follow.ts";
 import type { WorkflowRoutesOptions } from "./options.ts";
-import { idHeader, keep, settle, StartedShape, toStarted } from "./replies.ts";
+import { idHeader, holdUntilSettled, settle, StartedShape, toStartedReply } from "./replies.ts";
 
 const ExecuteBody = v.object({
   input: v.optional(v.unknown()), // validated by `begin()`, with the error messages of the spec
@@ -42,8 +42,12 @@ export function startRoutes(options: WorkflowRoutesOptions): readonly Route<Work
       find: findStartable,
       async handle({ found: workflow, headers, body, identity, request, hold }) {
         const isAsync = headers.Prefer;
-        const { id } = await keep(engine, hold(), begin(engine, workflow, body.input, body.options, identity));
-        if (isAsync) return toStarted(id);
+        const { id } = await holdUntilSettled(
+          engine,
+          hold(),
+          begin(engine, workflow, body.input, body.options, identity),
+        );
+        if (isAsync) return toStartedReply(id);
         return settle(options, id, 0, request.signal);
       },
     }),
@@ -62,7 +66,11 @@ export function startRoutes(options: WorkflowRoutesOptions): readonly Route<Work
         const executionId = body.options?.executionId ?? newId();
         async function* run(signal: AbortSignal): EventViews {
           const happening = engine.events(executionId, 0, signal); // before the start, so that no event is missed
-          await keep(engine, hold(), begin(engine, workflow, body.input, { ...body.options, executionId }, identity));
+          await holdUntilSettled(
+            engine,
+            hold(),
+            begin(engine, workflow, body.input, { ...body.options, executionId }, identity),
+          );
           yield* follow(options, happening, executionId, { signal });
         }
         return new EventStream(run, idHeader(executionId), { fields: { executionId } });

@@ -24,7 +24,7 @@ import { toCallNumber, type CallFilter, type CallPage, type FoundCall } from "..
 import { toDay } from "../../../engine/contract/usage.ts";
 import { removeConversation } from "./remove-conversation.ts";
 import type { ConversationRow } from "../store/tables/conversation-table.ts";
-import type { Place } from "../store/message-store.ts";
+import type { MessagePlace } from "../store/message-store.ts";
 import type { Store } from "../store/store.ts";
 import { storeFull, type Space } from "../file/space.ts";
 import { unavailable } from "../file/sqlite-error.ts";
@@ -169,7 +169,7 @@ export class EmbeddedConversations implements Conversations {
     const kept = name === undefined ? undefined : this.#kept.get(name);
     if (kept) this.#kept.delete(name!);
     await (kept?.taken ?? this.#lines.take(key, signal, isNew ? maxWaiting : Infinity));
-    const place = (until: string | undefined): Place => ({ key, turn: name, until });
+    const place = (until: string | undefined): MessagePlace => ({ key, turn: name, until });
     const holder: Holder = { name, lost: new AbortController() };
     this.#holders.set(key, holder);
     let open = true;
@@ -202,7 +202,7 @@ export class EmbeddedConversations implements Conversations {
 
   async #store(
     { lost }: Holder,
-    place: Place,
+    place: MessagePlace,
     messages: readonly StoredMessage[],
     { isBeginning = place.turn === undefined, title = "", changed, decided, waiting }: StoreOptions = {},
   ): Promise<void> {

@@ -1,7 +1,7 @@
 import { busy, type ServeError } from "../../../core/error.ts";
 
 /** A place in a line, which waits. */
-interface Place {
+interface TurnPlace {
   grant(): void;
   /** Absent: it cannot be refused. */
   readonly refuse?: (reason: ServeError) => void;
@@ -9,7 +9,7 @@ interface Place {
 
 /** The lines of turns, by conversation. A conversation has a line while one of its turns is open, or is being deleted. */
 export class TurnLines {
-  readonly #lines = new Map<string, Place[]>();
+  readonly #lines = new Map<string, TurnPlace[]>();
 
   has(key: string): boolean {
     return this.#lines.has(key);
@@ -23,7 +23,7 @@ export class TurnLines {
     if (!line) return Promise.resolve();
     if (line.length >= max) throw busy("Too many turns are queued in this conversation", 5);
     return new Promise((resolve, reject) => {
-      const place: Place = {
+      const place: TurnPlace = {
         grant: () => {
           signal.removeEventListener("abort", leave);
           resolve();

@@ -32,7 +32,7 @@ export const messageColumns: readonly string[] = [
 ];
 
 /** The place of a turn: its conversation, its name, and the first message that it replaces. */
-export interface Place {
+export interface MessagePlace {
   readonly key: string;
   readonly turn: string | undefined;
   readonly until: string | undefined;
@@ -62,7 +62,7 @@ export class MessageStore {
     this.#statements = Object.fromEntries(prepared) as Record<keyof typeof statements, StatementSync>;
   }
 
-  async history({ key, turn, until }: Place, maxBytes: number, admit?: AdmitHistory): Promise<History> {
+  async history({ key, turn, until }: MessagePlace, maxBytes: number, admit?: AdmitHistory): Promise<History> {
     const conversation = this.conversations.numberOf(key);
     if (conversation === undefined) return { stored: false, found: false, messages: [], omitted: 0 };
     const own = turn ?? "";
@@ -80,7 +80,7 @@ export class MessageStore {
     return { stored, found: start !== undefined, messages, omitted: window.omitted };
   }
 
-  replace({ key, turn, until }: Place, messages: readonly StoredMessage[], facts: TurnFacts): void {
+  replace({ key, turn, until }: MessagePlace, messages: readonly StoredMessage[], facts: TurnFacts): void {
     const { title, now } = facts;
     const conversation = this.conversations.numberOf(key) ?? this.conversations.create(key, title, now);
     const start = this.#start(conversation, until);

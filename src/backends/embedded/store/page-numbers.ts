@@ -13,7 +13,7 @@ import {
   toTextCondition,
   type Named,
   type PageRow,
-  type Place,
+  type RowPlace,
 } from "./page-rows.ts";
 
 /** Max rows that are looked at for the beginning of an id, newest first, before all ids with that beginning are. */
@@ -121,14 +121,14 @@ export class PageNumbers {
   }
 
   /** Reads the rows of a chunk, and the place at which it ends. That is undefined for the last one. */
-  #read({ sql, end: endSql, values, before }: Source, limit: number): { rows: PageRow[]; next: Place | undefined } {
+  #read({ sql, end: endSql, values, before }: Source, limit: number): { rows: PageRow[]; next: RowPlace | undefined } {
     const { started, id } = before;
     const named = { ...values, started, id };
     if (endSql === undefined) {
       const rows = this.#statements.prepare(sql).all({ ...named, limit }) as unknown as PageRow[]; // the columns of `page`
       return { rows, next: rows.length < limit ? undefined : rows.at(-1) };
     }
-    const end = this.#statements.prepare(endSql).get({ ...named, offset: limit - 1 }) as Place | undefined;
+    const end = this.#statements.prepare(endSql).get({ ...named, offset: limit - 1 }) as RowPlace | undefined;
     const to = { endStarted: end?.started ?? 0, endId: end?.id ?? "" };
     const rows = this.#statements.prepare(sql).all({ ...named, ...to }) as unknown as PageRow[]; // the columns of `part`
     return { rows, next: end };
@@ -141,7 +141,7 @@ interface Source {
   /** Finds the end of a chunk in the index alone. Rows that the condition of `sql` refuses are not read. */
   readonly end?: string | undefined;
   readonly values: Named;
-  readonly before: Place;
+  readonly before: RowPlace;
 }
 
 const order = "order by started desc, id desc";

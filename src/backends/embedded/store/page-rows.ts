@@ -3,12 +3,12 @@ import type { ListFilter } from "../../../engine/contract/engine.ts";
 import { executionStatuses, type ExecutionStatus } from "../../../engine/execution.ts";
 
 /** A place in a list, newest first. */
-export interface Place {
+export interface RowPlace {
   readonly started: number;
   readonly id: string;
 }
 /** An execution of a list, with the columns that its filter needs. */
-export interface PageRow extends Place {
+export interface PageRow extends RowPlace {
   readonly number: number;
   readonly user?: string | null;
   /** 1 if the execution was cancelled. */
@@ -39,14 +39,14 @@ export class ListStatements {
 }
 
 /** The place before the first execution that a filter allows. */
-export function toFirst({ until = Number.MAX_SAFE_INTEGER - 1, before }: ListFilter): Place {
+export function toFirst({ until = Number.MAX_SAFE_INTEGER - 1, before }: ListFilter): RowPlace {
   return !before || before.startAt > until
     ? { started: until + 1, id: "" }
     : { started: before.startAt, id: before.id };
 }
 
 /** True if a row comes after another one, newest first. */
-export function isBefore(row: Place | undefined, other: Place | undefined): boolean {
+export function isBefore(row: RowPlace | undefined, other: RowPlace | undefined): boolean {
   if (!row || !other) return other !== undefined;
   return row.started < other.started || (row.started === other.started && row.id < other.id);
 }

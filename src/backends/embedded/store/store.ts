@@ -31,7 +31,7 @@ import {
   type NewestFilter,
   type StateRow,
   type SweepRow,
-  type Swept,
+  type SweepResult,
   type StoredState,
 } from "./stored-state.ts";
 import { WaitTable } from "./tables/wait-table.ts";
@@ -138,8 +138,9 @@ export class Store {
     if (row) this.add(number, row, seq, events);
     if (row?.hasRecords) this.records.remove(number, row.key);
     const last = states.at(-1)?.last;
-    // A change before this one may be part of the same transaction.
-    if (last && (hasWaits(state.last) || state.epoch !== epoch)) this.waits.remove(number);
+    // `state` lags behind if the change before this one is in the same transaction: it may have added waits.
+    const mayHaveWaits = hasWaits(state.last) || state.epoch !== epoch;
+    if (last && mayHaveWaits) this.waits.remove(number);
     if (last?.to === "suspended" && hasWaits(last)) this.waits.add(number, last, change.times);
     // The answer of a turn is in its conversation.
     if (last && isEnd(last.to) && isTurn(execution)) this.#remove(number);
@@ -250,7 +251,7 @@ export class Store {
   }
 
   /** Removes the executions that have expired, among the next `count`. */
-  sweep(after: number, { now, ended, suspended, isDriven }: Expiry, count: number): Swept {
+  sweep(after: number, { now, ended, suspended, isDriven }: Expiry, count: number): SweepResult {
     const found = rows<SweepRow>(this.#statements.oldest, after, count, suspended === undefined ? 0 : 1);
     const waited: string[] = [];
     for (const row of found) {

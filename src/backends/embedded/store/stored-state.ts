@@ -71,7 +71,7 @@ export interface Expiry {
   readonly suspended: number | undefined;
   readonly isDriven: (id: string) => boolean;
 }
-export interface Swept {
+export interface SweepResult {
   /** The number to continue after; undefined when all later executions are younger. */
   readonly next: number | undefined;
   /** The ids of the suspended executions that were removed. */

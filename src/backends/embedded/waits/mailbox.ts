@@ -224,7 +224,7 @@ export class Mailbox {
       logger.warn("An event could not be handed out; it is tried again soon", { error });
       drives.clock.setTimeout(() => !drives.isClosing && this.#deliverTo(number), retryMs).unref();
     } finally {
-      drives.publisher.tell(number);
+      drives.publisher.announce(number);
     }
   }
 

@@ -28,7 +28,7 @@ export class Timers {
   readonly #options: TimersOptions;
   readonly #clocks: WakeClocks;
   /** The executions that could not be woken, and when to try again, by the monotonic clock. */
-  readonly #later = new Map<number, number>();
+  readonly #retryAt = new Map<number, number>();
   #timer: ClockTimer | undefined;
   /** The time of `#timer`, by the monotonic clock. */
   #armedFor = Infinity;
@@ -95,13 +95,13 @@ export class Timers {
   #findDue(): DueExecution[] {
     const { store, clock } = this.#options;
     const now = clock.monotonic();
-    for (const [number, time] of this.#later) if (time <= now) this.#later.delete(number);
+    for (const [number, time] of this.#retryAt) if (time <= now) this.#retryAt.delete(number);
     const due = new Map<number, DueExecution>();
     for (const id of this.#clocks.all()) {
       // Those that are tried again later are skipped: as many more are read.
-      const found = store.waits.due(id, this.#clocks.now(id), maxWaking + this.#later.size);
+      const found = store.waits.due(id, this.#clocks.now(id), maxWaking + this.#retryAt.size);
       if (found.length === 0 && store.waits.first(id) === undefined) this.#clocks.forget(id);
-      for (const one of found) if (!this.#later.has(one.number)) due.set(one.number, { ...one, clock: id });
+      for (const one of found) if (!this.#retryAt.has(one.number)) due.set(one.number, { ...one, clock: id });
     }
     return [...due.values()].slice(0, maxWaking);
   }
@@ -112,10 +112,10 @@ export class Timers {
     try {
       await sleepers.wake(number);
       // A drive with a slot may end it soon; one that waits for its turn, later.
-      if (this.#isOpen && store.waits.has(due.clock, due)) this.#later.set(number, clock.monotonic() + againMs);
+      if (this.#isOpen && store.waits.has(due.clock, due)) this.#retryAt.set(number, clock.monotonic() + againMs);
     } catch (error) {
       if (drives.isClosing || !this.#isOpen) return;
-      this.#later.set(number, clock.monotonic() + retryMs);
+      this.#retryAt.set(number, clock.monotonic() + retryMs);
       if (error instanceof ServeError && error.status === 503) return; // its group is full, or the store
       logger.error("An execution could not be woken; it is tried again soon", { error });
     }
@@ -129,10 +129,10 @@ export class Timers {
   #arm(): void {
     if (!this.#isOpen) return;
     const { store, clock } = this.#options;
-    const max = 1 + this.#later.size;
-    let ms = Math.min(...this.#later.values()) - clock.monotonic();
+    const max = 1 + this.#retryAt.size;
+    let ms = Math.min(...this.#retryAt.values()) - clock.monotonic();
     for (const id of this.#clocks.all()) {
-      const first = store.waits.due(id, Infinity, max).find(({ number }) => !this.#later.has(number));
+      const first = store.waits.due(id, Infinity, max).find(({ number }) => !this.#retryAt.has(number));
       if (first) ms = Math.min(ms, first.due - this.#clocks.now(id));
     }
     if (ms !== Infinity) this.#armIn(Math.max(0, ms));

@@ -13,7 +13,7 @@ import {
   type Size,
   type Row,
   type Range,
-  type Place,
+  type MessagePlace,
 } from "./messages.ts";
 
 /** The result of a store: the count of all messages, and the ids of those that are not there any more. */
@@ -26,7 +26,7 @@ interface Replaced {
 export async function replaceMessages(
   sdk: RestateSdk,
   context: ObjectContext,
-  place: Place,
+  place: MessagePlace,
   messages: readonly StoredMessage[],
 ): Promise<Replaced> {
   const { name } = place;

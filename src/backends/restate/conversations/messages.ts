@@ -46,7 +46,7 @@ export const idKey = (id: string): string => `i${JSON.stringify(id)}`;
 export const turnKey = (name: string): string => `t${JSON.stringify(name)}`;
 
 /** The place of a turn: its name, and the first message that it replaces. */
-export interface Place {
+export interface MessagePlace {
   readonly name?: string | undefined;
   readonly until?: string | undefined;
 }
@@ -68,10 +68,10 @@ interface TextPlace {
 }
 
 /** Reads the last messages before a place. A turn that runs again does not see what it stored the first time. */
-export async function readHistory(
+export async function readPriorMessages(
   sdk: RestateSdk,
   context: ObjectContext,
-  place: Place,
+  place: MessagePlace,
   maxBytes: number,
 ): Promise<PartialHistory> {
   const { size, own, start } = await readPlace(sdk, context, place);
@@ -159,7 +159,7 @@ interface FoundPlace {
 export async function readPlace(
   sdk: RestateSdk,
   context: ObjectSharedContext,
-  { name, until }: Place,
+  { name, until }: MessagePlace,
 ): Promise<FoundPlace> {
   // A key that is never set stands for an absent name or id.
   const keys = ["size", name === undefined ? "-" : turnKey(name), until === undefined ? "-" : idKey(until)];

@@ -27,7 +27,7 @@ import { changeCalls, readCall, readCalls } from "./calls.ts";
 import { createInfo, findDeleted, readConversation } from "./info.ts";
 import { Line, sweepMs, type LineNews, type StoredLine, type StoredPlace, type SyncInput } from "./line.ts";
 import { countRun, toTurn, type LineTurn, type TurnRun } from "./line-turn.ts";
-import { readHistory, readModels, readPage, type PartialHistory, type PartialPage } from "./messages.ts";
+import { readPriorMessages, readModels, readPage, type PartialHistory, type PartialPage } from "./messages.ts";
 import { changeMessages, replaceMessages } from "./change-messages.ts";
 
 export interface ConversationParts {
@@ -126,7 +126,7 @@ export function createConversation(parts: ConversationParts): VirtualObjectDefin
       /** Null: the place does not have the turn. */
       async history(context: ObjectContext, { id, until, maxBytes }: HistoryInput): Promise<PartialHistory | null> {
         const { head } = await readLine(context);
-        return head?.id === id ? readHistory(sdk, context, { name: head.name, until }, maxBytes) : null;
+        return head?.id === id ? readPriorMessages(sdk, context, { name: head.name, until }, maxBytes) : null;
       },
 
       /** Null: the place does not have the turn. */

@@ -4,7 +4,7 @@ import { resolveTransition, type Execution, type ParkedBranch, type Transition }
 import type { NextTimes } from "../../../engine/runs/agenda.ts";
 import { findTakes, type FoundTakes, type Take } from "../../../engine/runs/find-takes.ts";
 import { Run } from "../../../engine/runs/run.ts";
-import type { Change, Outcome, RunPort } from "../../../engine/runs/run-port.ts";
+import type { Change, CommitOutcome, RunPort } from "../../../engine/runs/run-port.ts";
 import type { AttemptPlan } from "../../../engine/walk/decision.ts";
 import { toText, type Value } from "../../../engine/walk/value.ts";
 import { toMailboxKey } from "../mailbox/mailbox-key.ts";
@@ -57,7 +57,7 @@ export class DrivePort implements RunPort {
     return ++this.#lastRow;
   }
 
-  append(change: Change, onOutcome: (outcome: Outcome) => void): void {
+  append(change: Change, onOutcome: (outcome: CommitOutcome) => void): void {
     const { rows, attempts, walk } = this.#parts;
     const { row, joined = [], events, parks, hasOwn } = change;
     this.#wake = undefined;
@@ -81,7 +81,7 @@ export class DrivePort implements RunPort {
   async #settle(
     { row, events }: Change,
     transitions: readonly Transition[],
-    onOutcome: (outcome: Outcome) => void,
+    onOutcome: (outcome: CommitOutcome) => void,
   ): Promise<void> {
     const { rows, attempts, walk, link } = this.#parts;
     const next = transitions.at(-1)!;

@@ -13,7 +13,7 @@ import { readPosition } from "../../../engine/steps/find-position.ts";
 import { crashed, interrupted } from "../../../engine/rules/crashes.ts";
 
 /** The result of a comparison: the steps to continue on, or the transition that ends the drive. */
-type Verdict = { readonly steps: Execution["steps"] } | { readonly next: Transition };
+type RescueDecision = { readonly steps: Execution["steps"] } | { readonly next: Transition };
 
 /**
  * Decides how an execution continues whose drive was ended from outside. It runs no step: either a drive on the code of
@@ -30,7 +30,7 @@ export async function runRescue(
   const link = new RegisterLink(context, parts);
   forgetSolo(context, input);
   const stored = await loadRows(context, host, { id: execution.id, epoch });
-  const verdict = await context.run("verdict", async (): Promise<Verdict> => {
+  const verdict = await context.run("verdict", async (): Promise<RescueDecision> => {
     const message = cause === "restart" ? interrupted : cause === "original" ? toRemoved(execution) : undefined;
     if (message !== undefined) return { next: { at: Date.now(), to: "error", error: { message, shown: true } } };
     const reason = cause === "crashes" ? crashed : await compare(input, stored, await host.programOf(execution));

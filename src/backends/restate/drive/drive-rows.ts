@@ -99,7 +99,11 @@ export class DriveRows {
   }
 
   /** Asks the register for a transition, and stores its row. `isMade` is false if a command was first, and is on its way. */
-  async settle(link: RegisterLink, next: Transition, { made, notMade, onMade, failure }: Outcomes): Promise<Settled> {
+  async settle(
+    link: RegisterLink,
+    next: Transition,
+    { made, notMade, onMade, failure }: SettleOutcomes,
+  ): Promise<SettleResult> {
     keepPending(this.#context, made.stored);
     this.#isSettling = true;
     const isMade = await link.settle(next, made.stored.epoch - 1);
@@ -145,13 +149,13 @@ export class DriveRows {
 }
 
 /** The two outcomes of a transition: it was made, or a command was first. */
-interface Outcomes {
+interface SettleOutcomes {
   readonly made: NextRow;
   readonly notMade?: NextRow;
   readonly onMade?: () => void;
   readonly failure?: FailedStep | undefined;
 }
-interface Settled {
+interface SettleResult {
   readonly isMade: boolean;
   readonly state: ExecutionState | undefined;
 }

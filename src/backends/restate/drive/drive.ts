@@ -137,7 +137,7 @@ export class Drive implements LocalDrive, Admissible {
       if (answer || this.#dropLost()) continue;
       this.#link.acknowledge(this.#rows.epoch);
       const command = commands.shift();
-      if (command && command.epoch > this.#rows.epoch) this.#obey(command.next, command.takes);
+      if (command && command.epoch > this.#rows.epoch) this.#applyCommand(command.next, command.takes);
       if (command) continue;
       const made = this.#rows.count - firstRow;
       const isRunning = this.#rows.status === "running";
@@ -176,13 +176,13 @@ export class Drive implements LocalDrive, Admissible {
       return this.#run.time();
     }
     this.#link.took(input);
-    if ("command" in input) this.#obey(input.command);
+    if ("command" in input) this.#applyCommand(input.command);
     else if ("watch" in input) this.#rows.watch(input.watch);
     else this.#run.news();
   }
 
   /** Follows the register, which has made a transition. */
-  #obey(next: Transition, takes: readonly Take[] = []): void {
+  #applyCommand(next: Transition, takes: readonly Take[] = []): void {
     this.#clock.advance(next.at);
     if (next.to !== "running" || !next.isWake) return this.#run.command(next);
     this.#port.wake(next, takes);

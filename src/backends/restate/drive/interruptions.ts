@@ -69,7 +69,7 @@ export class Interruptions {
   readonly #started = new Set<LocalDrive>();
   readonly #counts = { retries: 0, rescues: { code: 0, journal: 0, restart: 0, crashes: 0, original: 0 } };
   /** The interruptions that the register is about to count, by drive. */
-  readonly #counted = new Map<string, Counted>();
+  readonly #counted = new Map<string, CrashCount>();
   /** The drives for which rescues were sent: their number, and the time before which no other one is. The oldest first. */
   readonly #sent = new Map<string, { readonly tries: number; readonly until: number }>();
 
@@ -121,7 +121,7 @@ export class Interruptions {
       known.owner = drive;
       return known.answer;
     }
-    const counted: Counted = { owner: drive, answer: Promise.resolve(undefined), until: 0 };
+    const counted: CrashCount = { owner: drive, answer: Promise.resolve(undefined), until: 0 };
     const isWanted = (): boolean => !counted.owner.isReleased || performance.now() < counted.until;
     counted.answer = this.#count(drive, "interrupted", isWanted).finally(() => {
       if (this.#counted.get(invocation) === counted) this.#counted.delete(invocation);
@@ -207,7 +207,7 @@ export class Interruptions {
 }
 
 /** An interruption that the register is about to count. */
-interface Counted {
+interface CrashCount {
   /** The attempt that waits for the answer. */
   owner: LocalDrive;
   answer: Promise<number | undefined>;

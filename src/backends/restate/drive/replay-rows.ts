@@ -36,7 +36,7 @@ async function* pagesOf(rows: readonly JournalRow[]): AsyncGenerator<readonly Jo
 const withBytes = (row: JournalRow): JournalRow =>
   row.kind === "value" && row.body !== null ? { ...row, bytes: Buffer.byteLength(row.body) } : row;
 
-interface Replayed {
+interface ReplayResult {
   readonly run: Run;
   readonly walk: Walk;
   readonly difference: string | undefined;
@@ -48,7 +48,7 @@ export async function replay(
   stored: readonly StoredRow[],
   commands: readonly Command[],
   { createWalk }: Program,
-): Promise<Replayed> {
+): Promise<ReplayResult> {
   const readRow = (number: number) => (number === inputRow ? execution.input : textOf(stored[number]!.row!));
   const walk = createWalk(execution, { ...codelessHost, readRow, clock: systemClock });
   const { status = "running", epoch = 0 } = stored.at(-1) ?? {};

@@ -9,7 +9,7 @@ import type { DriveHost } from "../drive/drive-host.ts";
 import { toRowKey, type StoredRow } from "../drive/rows.ts";
 import { toIndex } from "../list/list-index.ts";
 import { toListed } from "../list/listed-state.ts";
-import { read, type Found } from "../register/read-register.ts";
+import { read, type FoundExecution } from "../register/read-register.ts";
 import type { DriveInput, DriveRequest, RegisterStatus, RescueInput } from "../register/register-state.ts";
 import type { RestateSdk } from "../sdk.ts";
 
@@ -119,7 +119,7 @@ export async function readOrAdopt(
   context: ObjectContext,
   drive: string,
   solo: Execution | undefined,
-): Promise<Found | undefined> {
+): Promise<FoundExecution | undefined> {
   const found = await read(context);
   if (found || !solo) return found;
   const now: RegisterStatus = { status: "running", epoch: 0, drive, wasSolo: true };

@@ -44,14 +44,14 @@ interface WatchInput {
 interface StoredGroup {
   readonly limit: number;
   /** The executions that have a place. */
-  readonly inside: readonly Pick<Entry, "id" | "epoch">[];
+  readonly inside: readonly Pick<GroupEntry, "id" | "epoch">[];
   /** The numbers of the first and the next entry of the line. */
   readonly head: number;
   readonly tail: number;
   /** The number of executions that wait. Entries of those that have left are missing. */
   readonly count: number;
 }
-interface Entry {
+interface GroupEntry {
   readonly id: string;
   readonly epoch: number;
   /** Resolved when the execution has a place. */
@@ -87,7 +87,7 @@ export function createGroup({ sdk, names }: GroupParts): VirtualObjectDefinition
         const group = { ...(await remove(context, found, { id, epoch })), limit };
         const isFull = !isWake && group.count >= waiting && group.inside.length >= limit;
         if (!isFull) {
-          context.set<Entry>(toEntryKey(group.tail), { id, epoch });
+          context.set<GroupEntry>(toEntryKey(group.tail), { id, epoch });
           context.set(toNumberKey(id), group.tail);
         }
         const added = isFull ? group : { ...group, tail: group.tail + 1, count: group.count + 1 };
@@ -104,10 +104,10 @@ export function createGroup({ sdk, names }: GroupParts): VirtualObjectDefinition
         const { inside } = await read(context);
         if (inside.some((one) => one.id === id)) return tell(context, { awakeable }, "inside");
         const number = await context.get<number>(toNumberKey(id));
-        const entry = number === null ? null : await context.get<Entry>(toEntryKey(number));
+        const entry = number === null ? null : await context.get<GroupEntry>(toEntryKey(number));
         if (number === null || !entry) return tell(context, { awakeable }, "missing");
         tell(context, entry, "again");
-        context.set<Entry>(toEntryKey(number), { ...entry, awakeable });
+        context.set<GroupEntry>(toEntryKey(number), { ...entry, awakeable });
       },
     },
   });
@@ -118,7 +118,7 @@ async function settle(context: ObjectContext, group: StoredGroup): Promise<void>
   const inside = [...group.inside];
   let { head, tail, count } = group;
   for (; inside.length < group.limit && count > 0 && head < tail; head++) {
-    const entry = await context.get<Entry>(toEntryKey(head));
+    const entry = await context.get<GroupEntry>(toEntryKey(head));
     if (!entry) continue; // it has left
     context.clear(toEntryKey(head));
     context.clear(toNumberKey(entry.id));
@@ -135,7 +135,7 @@ async function settle(context: ObjectContext, group: StoredGroup): Promise<void>
 async function remove(context: ObjectContext, group: StoredGroup, { id, epoch }: LeaveInput): Promise<StoredGroup> {
   const inside = group.inside.filter((one) => one.id !== id || one.epoch >= epoch);
   const number = await context.get<number>(toNumberKey(id));
-  const entry = number === null ? null : await context.get<Entry>(toEntryKey(number));
+  const entry = number === null ? null : await context.get<GroupEntry>(toEntryKey(number));
   if (number === null || !entry || entry.epoch >= epoch) return { ...group, inside };
   tell(context, entry, "missing");
   context.clear(toEntryKey(number));
@@ -143,7 +143,7 @@ async function remove(context: ObjectContext, group: StoredGroup, { id, epoch }:
   return { ...group, inside, count: group.count - 1 };
 }
 
-function tell(context: ObjectContext, { awakeable }: Pick<Entry, "awakeable">, news: PlaceNews): void {
+function tell(context: ObjectContext, { awakeable }: Pick<GroupEntry, "awakeable">, news: PlaceNews): void {
   if (awakeable !== undefined) context.resolveAwakeable(awakeable, news);
 }
 const read = async (context: ObjectContext): Promise<StoredGroup> => (await context.get<StoredGroup>("group")) ?? empty;

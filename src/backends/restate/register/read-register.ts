@@ -2,11 +2,11 @@ import type { ObjectContext, ObjectSharedContext } from "@restatedev/restate-sdk
 import type { Execution, ExecutionState, Transition } from "../../../engine/execution.ts";
 import type { RegisterStatus } from "./register-state.ts";
 
-export interface Found {
+export interface FoundExecution {
   readonly execution: Execution;
   readonly now: RegisterStatus;
 }
-export async function read(context: ObjectSharedContext): Promise<Found | undefined> {
+export async function read(context: ObjectSharedContext): Promise<FoundExecution | undefined> {
   const execution = await context.get<Execution>("execution");
   const now = await context.get<RegisterStatus>("status");
   return execution && now ? { execution, now } : undefined;

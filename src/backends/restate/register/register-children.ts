@@ -2,7 +2,7 @@ import type { ObjectContext } from "@restatedev/restate-sdk";
 import type { Transition } from "../../../engine/execution.ts";
 import type { Calls, ServiceNames } from "../calls.ts";
 import { read } from "./read-register.ts";
-import type { Bearing, BeginInput, MoveInput } from "./register-state.ts";
+import type { ChildStartResult, BeginInput, MoveInput } from "./register-state.ts";
 
 /** Max children of an execution that are cancelled with it. */
 export const maxChildren = 1_000;
@@ -12,7 +12,7 @@ export function createChildren({ names, calls }: { readonly names: ServiceNames;
   const toRegister = (key: string, method: string) => ({ service: names.register, key, method });
   return {
     /** Starts a child that is cancelled with this execution. */
-    async bear(context: ObjectContext, input: BeginInput): Promise<Bearing> {
+    async bear(context: ObjectContext, input: BeginInput): Promise<ChildStartResult> {
       if (!(await read(context))) return "missing";
       const last = await context.get<Transition>("last");
       if (last && "cancellation" in last) return "cancelled";
@@ -22,7 +22,7 @@ export function createChildren({ names, calls }: { readonly names: ServiceNames;
         if (children.length >= maxChildren) return "many";
         context.set("children", [...children, id]);
       }
-      return calls.call<Bearing>(context, toRegister(id, "begin"), input);
+      return calls.call<ChildStartResult>(context, toRegister(id, "begin"), input);
     },
 
     /** Cancels the children of an execution that is cancelled. */

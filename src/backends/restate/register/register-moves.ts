@@ -5,7 +5,7 @@ import type { Take } from "../../../engine/runs/find-takes.ts";
 import type { Calls, ServiceNames } from "../calls.ts";
 import { createGroupCalls } from "../groups/service.ts";
 import { toIndex } from "../list/list-index.ts";
-import type { Found } from "./read-register.ts";
+import type { FoundExecution } from "./read-register.ts";
 import type { Command, DriveInput, MoveInput, RegisterStatus } from "./register-state.ts";
 import type { RestateSdk } from "../sdk.ts";
 import { wakeWatchers } from "./watchers.ts";
@@ -24,12 +24,17 @@ interface Moves {
   startDrive(context: ObjectContext, input: DriveInput): Promise<string>;
   apply(
     context: ObjectContext,
-    found: Found,
+    found: FoundExecution,
     next: Transition,
     change: Partial<RegisterStatus>,
   ): Promise<ExecutionState>;
-  start(context: ObjectContext, found: Found, command: Command, how: StartInput): Promise<ExecutionState | undefined>;
-  continueBy(context: ObjectContext, found: Found, at: number, takes?: readonly Take[]): Promise<void>;
+  start(
+    context: ObjectContext,
+    found: FoundExecution,
+    command: Command,
+    how: StartInput,
+  ): Promise<ExecutionState | undefined>;
+  continueBy(context: ObjectContext, found: FoundExecution, at: number, takes?: readonly Take[]): Promise<void>;
   continueAnswer(context: ObjectContext, status: Pick<RegisterStatus, "conversation">): void;
   expireLater(context: ObjectContext, state: Pick<ExecutionState, "status" | "epoch">, sinceMs?: number): void;
 }
@@ -53,7 +58,7 @@ export function createMoves(parts: MoveParts): Moves {
   /** Makes a transition. `change` is the rest of the new status. */
   async function apply(
     context: ObjectContext,
-    { execution, now }: Found,
+    { execution, now }: FoundExecution,
     next: Transition,
     change: Partial<RegisterStatus>,
   ): Promise<ExecutionState> {
@@ -84,7 +89,7 @@ export function createMoves(parts: MoveParts): Moves {
   /** Continues an execution that has no drive. Undefined: too many wait for the concurrency of the workflow. */
   async function start(
     context: ObjectContext,
-    { execution: before, now }: Found,
+    { execution: before, now }: FoundExecution,
     command: Command,
     { steps, limits, token }: Pick<MoveInput, "steps" | "limits"> & { token?: string | undefined },
   ): Promise<ExecutionState | undefined> {
@@ -110,7 +115,12 @@ export function createMoves(parts: MoveParts): Moves {
     return apply(context, { execution, now }, next, change);
   }
   /** Continues a suspended execution whose wait has ended by itself. */
-  async function continueBy(context: ObjectContext, found: Found, at: number, takes?: readonly Take[]): Promise<void> {
+  async function continueBy(
+    context: ObjectContext,
+    found: FoundExecution,
+    at: number,
+    takes?: readonly Take[],
+  ): Promise<void> {
     const { limits: known, epoch } = found.now;
     const next: Transition = { at, to: "running", isWake: true };
     const limits = known && { ...known, isWake: true };

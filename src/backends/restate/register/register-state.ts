@@ -94,7 +94,7 @@ export interface BeginInput {
   readonly limits?: GroupLimits | undefined;
 }
 /** The answer to the start of a child: as of `begin`, or why its parent has not started it. */
-export type Bearing = boolean | "full" | "missing" | "cancelled" | "many";
+export type ChildStartResult = boolean | "full" | "missing" | "cancelled" | "many";
 export interface MoveInput {
   readonly next: Transition;
   /** The epoch that the change expects. Undefined: any. */

@@ -2,7 +2,7 @@ import type { ObjectContext } from "@restatedev/restate-sdk";
 import type { Transition } from "../../../engine/execution.ts";
 import type { Take } from "../../../engine/runs/find-takes.ts";
 import type { Calls, ServiceNames } from "../calls.ts";
-import { read, toInvocation, type Found } from "./read-register.ts";
+import { read, toInvocation, type FoundExecution } from "./read-register.ts";
 import type { AcceptInput, ListenInput, RegisterStatus, TakeInput } from "./register-state.ts";
 import { wakeTimeOf, type Waits } from "./register-waits.ts";
 import { isEnd } from "../../../engine/rules/transitions.ts";
@@ -12,7 +12,12 @@ interface WakeParts {
   readonly names: ServiceNames;
   readonly waits: Waits;
   /** Continues a suspended execution whose wait has ended by itself. */
-  readonly continueBy: (context: ObjectContext, found: Found, at: number, takes?: readonly Take[]) => Promise<void>;
+  readonly continueBy: (
+    context: ObjectContext,
+    found: FoundExecution,
+    at: number,
+    takes?: readonly Take[],
+  ) => Promise<void>;
 }
 interface WakeHandlers {
   wake(context: ObjectContext, epoch: number): Promise<void>;

@@ -7,7 +7,7 @@ import { fork } from "../../../../src/workflows/repair.ts";
 import type { DescribedExecution, StepRecord } from "../../../../src/engine/steps/step-history.ts";
 import { readSteps } from "../../../../src/engine/steps/read-steps.ts";
 import { inputRow, toText, type Value } from "../../../../src/engine/walk/value.ts";
-import { readHistory } from "../../../../src/workflows/former-forks.ts";
+import { historyWithCopies } from "../../../../src/workflows/former-forks.ts";
 import type { Luck } from "../luck.ts";
 import type { Tally } from "./tally.ts";
 import { isWaiting } from "./waits.ts";
@@ -95,7 +95,7 @@ export async function makeFork(
     const former = pages.map((page) => page.map(({ row, at, events }) => ({ row, at, events })));
     const readAll = (all: HistoryRow[][]): Promise<readonly StepRecord[]> => {
       const stored = { history: () => Readable.from(all) as AsyncIterable<HistoryRow[]> };
-      return readSteps({ history: () => readHistory(stored, execution, runnable.createWalk) }, execution, {});
+      return readSteps({ history: () => historyWithCopies(stored, execution, runnable.createWalk) }, execution, {});
     };
     expect(await readAll(former), "a fork of a former version").toEqual(await readAll(pages));
   }

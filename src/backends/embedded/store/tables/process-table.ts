@@ -2,7 +2,7 @@ import { setImmediate as nextTurn } from "node:timers/promises";
 import { pageRows, rows, type Statements } from "../rows.ts";
 
 /** A running execution without a drive. */
-export interface LeftExecution {
+export interface InterruptedExecution {
   readonly number: number;
   readonly id: string;
   readonly workflowId: string;
@@ -14,7 +14,7 @@ export interface LeftExecution {
   /** True if it only waits for its turn: none of its code has run since its start or its last resume. */
   readonly isWaiting: boolean;
 }
-interface LeftRow extends Omit<LeftExecution, "concurrencyKey" | "isWaiting"> {
+interface LeftRow extends Omit<InterruptedExecution, "concurrencyKey" | "isWaiting"> {
   readonly concurrencyKey: string | null;
   readonly isWaiting: 0 | 1;
 }
@@ -49,7 +49,7 @@ export class ProcessTable {
   }
 
   /** The executions that the last process left running, in the order of their start. Other work runs between two pages. */
-  async *leftRunning(): AsyncGenerator<LeftExecution[]> {
+  async *leftRunning(): AsyncGenerator<InterruptedExecution[]> {
     for (let after = 0; ;) {
       const page = rows<LeftRow>(this.#statements.leftRunning, after, this.#lastBefore, pageRows);
       yield page.map(({ concurrencyKey: key, isWaiting, ...row }) => {

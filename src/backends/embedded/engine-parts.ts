@@ -5,7 +5,7 @@ import type { Store } from "./store/store.ts";
 import type { WaitingExecutions } from "./waiting-executions.ts";
 
 /** The parts of an engine whose file is open. */
-export interface Opened {
+export interface EngineParts {
   readonly store: Store;
   readonly drives: Drives;
   readonly waiting: WaitingExecutions;
