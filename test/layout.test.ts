@@ -89,6 +89,16 @@ it("keeps files of the engine and its backends at 300 lines, and their folders a
   expect(folders.filter(([, inside]) => inside!.length > 16).map(([folder]) => folder)).toEqual([]);
 });
 
+it("gives each invariant of the engine and its backends a label of its own", () => {
+  const own = files.filter((file) => /^src\/(engine|backends)\//.test(file));
+  const labels = own.flatMap((file) =>
+    [...readFileSync(file, "utf8").matchAll(/^ \* ([A-Z]+\d+)[. ]/gm)].map(([, label]) => ({ label: label!, file })),
+  );
+  expect(labels.length).toBeGreaterThan(80);
+  const shared = Object.entries(Object.groupBy(labels, ({ label }) => label)).filter(([, all]) => all!.length > 1);
+  expect(shared).toEqual([]);
+});
+
 it("keeps effects out of the interpreter: no logger, tracer, timer or attempt, no clock, nothing async", () => {
   const walk = files.filter((file) => file.startsWith("src/engine/walk/"));
   expect(walk).toContain("src/engine/walk/interpreter.ts");

@@ -22,10 +22,10 @@ const maxWaiting = 1_000;
 /**
  * The list streams of a server for which `authorize` decides.
  *
- * A1 One reader gets each change with its state. Nothing is asked if the filter of no stream wants it.
- * A2 Streams with the same config version and an equal user, as JSON, are an audience: `authorize` is asked once for all of them.
- * A3 An audience gets changes in their order. A slow `authorize` delays its own audience only.
- * A4 Nothing is kept of a change that all audiences have got, and nothing of an audience without streams.
+ * AC1 One reader gets each change with its state. Nothing is asked if the filter of no stream wants it.
+ * AC2 Streams with the same config version and an equal user, as JSON, are an audience: `authorize` is asked once for all of them.
+ * AC3 An audience gets changes in their order. A slow `authorize` delays its own audience only.
+ * AC4 Nothing is kept of a change that all audiences have got, and nothing of an audience without streams.
  */
 export class AuthorizedChanges {
   readonly #engine: Engine;

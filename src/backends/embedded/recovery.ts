@@ -21,13 +21,13 @@ export interface RecoveryOptions {
  * Continues the executions that were running when the last process ended, in the order of their start.
  *
  * A *suspect* is an execution that two crashes in a row have interrupted at the same row.
- * V3. Suspects start one at a time: the next one when the last one has made a row or left, waits for other executions (they
+ * RE1. Suspects start one at a time: the next one when the last one has made a row or left, waits for other executions (they
  *     may be suspects as well), or after `suspectMs`. The first one waits in the same way for executions that one crash has
  *     interrupted.
- * V4. That a suspect has started is durable before its code runs. If the process dies, only the suspect that started last is
+ * RE2. That a suspect has started is durable before its code runs. If the process dies, only the suspect that started last is
  *     suspended, of those that run and have not made a row.
- * V5. The others start first the next time, each alone: without `suspectMs`.
- * V6. A suspect keeps its place in its group until its turn comes.
+ * RE3. The others start first the next time, each alone: without `suspectMs`.
+ * RE4. A suspect keeps its place in its group until its turn comes.
  */
 export class Recovery {
   readonly #options: RecoveryOptions;
@@ -116,7 +116,7 @@ export class Recovery {
       if (next) end(left, next);
     }
     await Promise.all(transitions);
-    return suspects.toSorted((one, other) => other.found.crashes - one.found.crashes); // V5
+    return suspects.toSorted((one, other) => other.found.crashes - one.found.crashes); // RE3
   }
 
   get isFinished(): boolean {

@@ -1,10 +1,10 @@
 /**
  * The tokens that model calls have used.
  *
- * N1. A call that an attempt records is counted in the commit of its record: a crash neither loses it nor counts it twice.
- * N2. A call without a record is counted when it ends, by `UsageStore.count`.
- * N3. A row is the sum of the calls of one agent, user, conversation, day and model.
- * N4. Rows outlive their conversation. Once it is deleted, they belong to none.
+ * US1. A call that an attempt records is counted in the commit of its record: a crash neither loses it nor counts it twice.
+ * US2. A call without a record is counted when it ends, by `UsageStore.count`.
+ * US3. A row is the sum of the calls of one agent, user, conversation, day and model.
+ * US4. Rows outlive their conversation. Once it is deleted, they belong to none.
  */
 export interface UsageStore {
   /** Counts a model call that has ended. It is stored within about a second: a crash before that loses it. */

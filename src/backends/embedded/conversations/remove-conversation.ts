@@ -15,11 +15,11 @@ interface RemovalParts {
 /**
  * Deletes a conversation. Returns false if there is none.
  *
- * D1. One transaction removes its row and its turns. From then on it is not found, and no turn of it runs after a crash. Its
+ * RC1. One transaction removes its row and its turns. From then on it is not found, and no turn of it runs after a crash. Its
  *     usage stays, and belongs to no conversation.
- * D2. Its messages are removed a few at a time: those of a long conversation would block requests. If the process dies
+ * RC2. Its messages are removed a few at a time: those of a long conversation would block requests. If the process dies
  *     meanwhile, the next one removes the rest (`Retention`).
- * D3. It resolves when nothing is left.
+ * RC3. It resolves when nothing is left.
  */
 export async function removeConversation(parts: RemovalParts): Promise<boolean> {
   const { store, key, today, turns, dropTurn, write } = parts;

@@ -15,9 +15,9 @@ import { maxListedBytes, maxPageBytes, toTruncated, toTruncatedText } from "../.
 /**
  * Lists executions.
  *
- * L1. A value over `maxListedBytes` never leaves SQLite: its size is read, and a marker takes its place.
- * L2. Rows are read one by one. A page ends at `limit` or after `maxPageBytes` of values.
- * L3. Other work of the process runs between two rows, at the latest after `turnMs`. No statement is open meanwhile.
+ * EL1. A value over `maxListedBytes` never leaves SQLite: its size is read, and a marker takes its place.
+ * EL2. Rows are read one by one. A page ends at `limit` or after `maxPageBytes` of values.
+ * EL3. Other work of the process runs between two rows, at the latest after `turnMs`. No statement is open meanwhile.
  */
 export class ExecutionList {
   readonly #statements: Record<keyof typeof statements, StatementSync>;

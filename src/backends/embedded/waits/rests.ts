@@ -21,10 +21,10 @@ export interface RestsParts {
 /**
  * The executions that rest: they are running, and only wait for a time.
  *
- * R1. One that rests has no slot, and keeps its place in its group.
- * R2. From `minStoredRestMs` on the file says that it rests: a crash does not interrupt it. The file says that the rest is over
+ * Z1. One that rests has no slot, and keeps its place in its group.
+ * Z2. From `minStoredRestMs` on the file says that it rests: a crash does not interrupt it. The file says that the rest is over
  *     before its code runs.
- * R3. From `maxDrivenRestMs` on it has no drive, and a timer in the file continues it.
+ * Z3. From `maxDrivenRestMs` on it has no drive, and a timer in the file continues it.
  */
 export class Rests implements DriveRests {
   readonly #parts: RestsParts;

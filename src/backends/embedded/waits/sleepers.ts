@@ -25,8 +25,8 @@ export interface SleepersOptions {
 /**
  * Continues executions without a drive: those that are suspended until a time or an event, and those that rest.
  *
- * L1. One execution is continued by one caller at a time.
- * L2. At most `maxWoken` executions that were continued wait for a slot (`hasRoom`), so that few are in memory.
+ * Y1. One execution is continued by one caller at a time.
+ * Y2. At most `maxWoken` executions that were continued wait for a slot (`hasRoom`), so that few are in memory.
  */
 export class Sleepers {
   readonly #options: SleepersOptions;

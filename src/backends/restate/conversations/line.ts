@@ -62,10 +62,10 @@ const maxMissed = 3;
 /**
  * The line of turns of one conversation.
  *
- * L1. The first place has the turn. Only that place may store messages.
- * L2. A place that is dropped never comes back, so its id is the fence against a replica that was stopped and continues.
- * L3. Time is counted in sweeps, and no clock is read: while Restate is down, no place expires.
- * L4. A place with a turn that has begun is not dropped: Restate runs the turn from then on, in a place with another id. It
+ * C1. The first place has the turn. Only that place may store messages.
+ * C2. A place that is dropped never comes back, so its id is the fence against a replica that was stopped and continues.
+ * C3. Time is counted in sweeps, and no clock is read: while Restate is down, no place expires.
+ * C4. A place with a turn that has begun is not dropped: Restate runs the turn from then on, in a place with another id. It
  *     stays until the turn has ended.
  */
 export class Line {

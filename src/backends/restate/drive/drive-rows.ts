@@ -14,8 +14,8 @@ import { dropPending, keepPending, toRowKey, type StoredRow } from "./rows.ts";
 /**
  * The rows of an execution that a drive has read and stored.
  *
- * W1. A row, its events and the status after it are one state key. Numbers of rows, of events and of epochs have no gaps.
- * W2. The row of a transition is kept as the pending one while the register is asked, so that a kill cannot lose it.
+ * X1. A row, its events and the status after it are one state key. Numbers of rows, of events and of epochs have no gaps.
+ * X2. The row of a transition is kept as the pending one while the register is asked, so that a kill cannot lose it.
  */
 export class DriveRows {
   readonly #context: ObjectContext;

@@ -17,11 +17,11 @@ import type { RestateSdk } from "../sdk.ts";
  * Executions that an earlier version began *solo*: without a register. No other file knows their state, which is the key
  * `solo` of their drive's object. This file can go when the retention of the last of them is over.
  *
- * S1. The ingress started the drive of such an execution, so it may end without asking a register. Its drive got a register
+ * SO1. The ingress started the drive of such an execution, so it may end without asking a register. Its drive got a register
  *     for it when it was suspended, handed over, or was asked by the awakeable `summons`.
- * S2. A replica of that version may still run such a drive. Here its start or repetition is ended before its first call, and
+ * SO2. A replica of that version may still run such a drive. Here its start or repetition is ended before its first call, and
  *     rescued: the register is made, and another drive continues from the rows.
- * S3. The key is cleared after the register exists. Readers ask the register first, then the drive, then the register again.
+ * SO3. The key is cleared after the register exists. Readers ask the register first, then the drive, then the register again.
  */
 interface Solo {
   readonly execution: Execution;
@@ -50,14 +50,14 @@ interface SoloParts {
   readonly calls: Calls;
 }
 
-/** Ends an attempt of a solo drive (S2). Another drive continues. */
+/** Ends an attempt of a solo drive (SO2). Another drive continues. */
 export async function rescueSolo(context: ObjectContext, host: DriveHost, { execution }: DriveInput): Promise<never> {
   const gone = context.request().id as unknown as string; // an id is a text with a brand
   host.rescue({ gone, cause: "code", solo: execution }, execution.id);
   throw new Error(`An earlier version began execution ${execution.id}: another drive continues it`);
 }
 
-/** The execution has a register (S3). The clears are the first calls of its drives. */
+/** The execution has a register (SO3). The clears are the first calls of its drives. */
 export function forgetSolo(context: ObjectContext, { wasSolo }: Pick<DriveInput, "wasSolo">): void {
   if (!wasSolo) return;
   context.clear(soloKey);

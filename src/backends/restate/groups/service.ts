@@ -71,9 +71,9 @@ interface GroupParts {
 /**
  * The object of one concurrency key of a workflow: a semaphore with a line, for all replicas.
  *
- * P1. Executions enter and leave by their registers: a drive that is killed keeps the place of its execution.
- * P2. A leave may come after the next enter of the same execution. The epochs tell them apart.
- * P3. Each change reads and writes the same number of keys, however many executions wait.
+ * Q1. Executions enter and leave by their registers: a drive that is killed keeps the place of its execution.
+ * Q2. A leave may come after the next enter of the same execution. The epochs tell them apart.
+ * Q3. Each change reads and writes the same number of keys, however many executions wait.
  */
 export function createGroup({ sdk, names }: GroupParts): VirtualObjectDefinition<string, unknown> {
   return sdk.object({

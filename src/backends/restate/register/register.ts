@@ -48,12 +48,12 @@ const maxWaiters = 256;
 /**
  * The register of one execution: the only place where its status changes.
  *
- * G1. Its exclusive handlers are short and run one at a time, in the whole cluster: each is a compare-and-set.
- * G2. An execution has at most one drive. While it has one, commands are sent to it as the signal `t<epoch>`, and kept until
+ * H1. Its exclusive handlers are short and run one at a time, in the whole cluster: each is a compare-and-set.
+ * H2. An execution has at most one drive. While it has one, commands are sent to it as the signal `t<epoch>`, and kept until
  *     the drive has stored them.
- * G3. A drive ends by a transition of its own, by `leave`, after the end of the execution, or by handing over with `redrive`.
+ * H3. A drive ends by a transition of its own, by `leave`, after the end of the execution, or by handing over with `redrive`.
  *     All are changes here. Requests of any other drive are refused.
- * G4. A drive never calls a handler here, it only sends. To kill an invocation is to kill its calls, and a call that is
+ * H4. A drive never calls a handler here, it only sends. To kill an invocation is to kill its calls, and a call that is
  *     killed may have made one half of its changes.
  */
 export function createRegister(parts: RegisterParts): VirtualObjectDefinition<string, unknown> {
