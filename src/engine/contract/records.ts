@@ -3,7 +3,8 @@ import type { UsageRow } from "./usage.ts";
 
 /**
  * The results that one attempt records while it runs, by name. A crash repeats the attempt under the same journal key, and
- * the repetition finds them. They are removed with the commit of the attempt's own result.
+ * the repetition finds them. They are removed with the commit of the attempt's own result, or with the execution: an attempt that
+ * has lost a race has no result.
  */
 export interface AttemptRecords {
   /** The results that were recorded before a crash. */

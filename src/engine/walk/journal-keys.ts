@@ -12,11 +12,11 @@
  *
  * The glossary of counters:
  * - attempt     counts the tries of one entry that its `retry` allows; a resume begins again at 1. Crashes do not count.
- * - count       numbers the journal rows of one stable key: retries, and runs after a resume.
+ * - count       numbers the planned attempts of one stable key: retries, and runs after a resume. An aborted one has no row.
  * - generation  counts how often a resume went back to an earlier step. What runs from there on has new keys.
  * - epoch       numbers the transitions of an execution, from any side. 0 before the first.
  * - seq         numbers the stored events of an execution, from 1.
- * - row         numbers the rows of all journals of a backend, in the order in which they were written.
+ * - row         numbers the rows of a journal, in the order in which they were written; in a data file, of all journals.
  * - number      the execution in a data file, in place of its id.
  */
 
@@ -28,7 +28,7 @@ export function toStableKey(path: string, suffix: EntrySuffix, generation: numbe
 
 export const toEntryKey = (stableKey: string, count: number): string => `${stableKey}#${count}`;
 
-/** The key of what ends a wait of an entry by itself. Waits are numbered apart from the rows of the entry. */
+/** Key of the wake-up row for an entry's wait. Waits have numbers apart from those of the entry. */
 export const toWakeKey = (stableKey: string, count: number): string => `~${stableKey}#${count}`;
 
 /** The parts of an entry key; undefined for the key of a command or a wake. */
