@@ -51,7 +51,8 @@ export function createWatch({ root, onChange, readAt, isNew, onError }: WatchOpt
     changed.add(path);
     found.delete(path);
     clearTimeout(quiet);
-    quiet = setTimeout(flush, Math.max(0, Math.min(quietMs, since + longestMs - performance.now())));
+    const ms = isEmpty(path) ? longestMs : quietMs;
+    quiet = setTimeout(flush, Math.max(0, Math.min(ms, since + longestMs - performance.now())));
   }
 
   function lookAgain(): void {
@@ -80,6 +81,9 @@ export function createWatch({ root, onChange, readAt, isNew, onError }: WatchOpt
     },
   };
 }
+
+/** Returns true for a file without content: a save in place empties it first, and its text may come later. */
+const isEmpty = (path: string): boolean => statSync(path, { throwIfNoEntry: false })?.size === 0;
 
 /** Returns true for files that are written all the time, or do not belong to the project. */
 function isForeign(path: string): boolean {

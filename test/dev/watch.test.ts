@@ -113,6 +113,18 @@ describe("saves of one file", () => {
     expect(await dev.workflows()).toEqual(["w:backup"]);
   });
 
+  it("reloads once for a save in place whose text comes after the file was emptied", async () => {
+    const { dev } = get();
+    const text = workflow("w", "late text");
+    const said = await reportsOf(dev, () =>
+      dev.said(served, () => {
+        writeFiles(dev.folder, { "workflows/w.ts": "" });
+        setTimeout(() => writeFiles(dev.folder, { "workflows/w.ts": text }), 100); // longer than the quiet moment after a write
+      }),
+    );
+    expect(said).toMatch(/^✓ workflow w changed · \d+ ms\n$/);
+  });
+
   it("does not reload for files of editors, of git, of packages, and for files that are not modules", async () => {
     const { dev } = get();
     const names = ["w.ts~", ".w.ts.swp", "4913", "#w.ts#", ".#w.ts", "w.ts.tmp", "w.test.ts", "w.d.ts", "_draft.ts"];
