@@ -17,6 +17,8 @@ export interface Runnable extends Program {
 }
 export interface BeginOptions extends Claims {
   readonly executionId?: string | undefined;
+  /** True if the id is a new one of this server: no execution has it. @default true without an id */
+  readonly isFresh?: boolean | undefined;
 }
 
 /** Starts an execution. The request is validated first. Once started, the execution continues even if the request ends. */
@@ -31,7 +33,7 @@ export async function begin(
   const execution = await prepare(engine, runnable, input, options, identity, origin);
   return checkStarted(
     execution,
-    await engine.begin(execution, runnable, { isFresh: options.executionId === undefined }),
+    await engine.begin(execution, runnable, { isFresh: options.isFresh ?? options.executionId === undefined }),
   );
 }
 

@@ -51,6 +51,11 @@ interface CommandOptions {
   readonly onSettled?: OnSettled | undefined;
 }
 
+interface StartOptions {
+  readonly isFresh?: boolean | undefined;
+  readonly copies?: Copies | undefined;
+}
+
 /** The starts, transitions and events that callers ask for on this replica. The registers and mailboxes make them. */
 export class Commands {
   readonly #parts: CommandParts;
@@ -68,22 +73,21 @@ export class Commands {
       this.#refuseWhenClosing();
       return this.#parts.turns.begin(execution, program, turn, write);
     }
-    const created = await this.#reserve(execution.id, program, () => this.#begin(execution, program, { isFresh }));
-    if (created) this.#started(execution);
-    return { created };
+    return this.#start(execution, program, { isFresh });
   }
 
   async fork(execution: Execution, program: Program, source: ForkSource): Promise<{ created: boolean }> {
     const readText = (row: number): Promise<JsonText | undefined> => this.#parts.stored.text(source.from, row);
     const copies = source.copied.length > 0 ? await toCopies(execution, source, readText) : undefined;
-    const created = await this.#reserve(execution.id, program, () => this.#begin(execution, program, { copies }));
-    if (created) this.#started(execution);
-    return { created };
+    return this.#start(execution, program, { copies });
   }
 
-  #started(execution: Execution): void {
+  async #start(execution: Execution, program: Program, how: StartOptions): Promise<{ created: boolean }> {
+    const created = await this.#reserve(execution.id, program, () => this.#begin(execution, program, how));
+    if (!created) return { created };
     countStart(this.#parts.options.metrics, execution.workflowId);
     this.#parts.changes.publish({ execution, status: "running", epoch: 0 });
+    return { created };
   }
 
   /** Starts or continues an execution. A drive that comes here finds the program and a slot. */
@@ -103,11 +107,7 @@ export class Commands {
     }
   }
 
-  async #begin(
-    execution: Execution,
-    program: Program,
-    { isFresh = false, copies }: { isFresh?: boolean | undefined; copies?: Copies | undefined },
-  ): Promise<boolean> {
+  async #begin(execution: Execution, program: Program, { isFresh = false, copies }: StartOptions): Promise<boolean> {
     const { id } = execution;
     const limits = toGroupLimits(program, this.#parts.options);
     if (!isFresh && (await this.#parts.states.solo.has(id))) return false;

@@ -63,13 +63,14 @@ export function startRoutes(options: WorkflowRoutesOptions): readonly Route<Work
       errors: { ...unknownWorkflow, 409: "The execution already exists", ...cannotStart },
       find: findStartable,
       handle({ found: workflow, body, identity, hold }) {
+        const isFresh = body.options?.executionId === undefined;
         const executionId = body.options?.executionId ?? newId();
         async function* run(signal: AbortSignal): EventViews {
           const happening = engine.events(executionId, 0, signal); // before the start, so that no event is missed
           await holdUntilSettled(
             engine,
             hold(),
-            begin(engine, workflow, body.input, { ...body.options, executionId }, identity),
+            begin(engine, workflow, body.input, { ...body.options, executionId, isFresh }, identity),
           );
           yield* follow(options, happening, executionId, { signal });
         }
