@@ -23,6 +23,11 @@ export function findMismatch(
   return undefined;
 }
 
+/** The reason why an execution does not continue on new code. */
+export const toChangeReason = (mismatch: string): string => `Workflow changed: ${mismatch}`;
+/** The mismatch of a workflow that the config has no more. */
+export const toGone = (workflowId: string): string => `workflow ${workflowId} no longer exists`;
+
 /** The message about a row of a journal that the code does not lead to. */
 export const toRowMismatch = (key: string): string =>
   `the journal has a result for ${key} that this version does not produce`;

@@ -30,13 +30,24 @@ export interface LiveEvent {
 }
 
 /** An event with its number, at the time of the row that it follows from. */
-export function toEvent(executionId: string, seq: number, at: number, body: EventBody): StoredEvent {
+function toEvent(executionId: string, seq: number, at: number, body: EventBody): StoredEvent {
   const { type, ...details } = body;
   return { type, executionId, seq, timestamp: toIso(at), ...details };
 }
 
-/** The event of a suspension or an end. A resume has none. */
-export function toTransitionEvent(next: Transition): EventBody {
+/** The events of a row; `seq` is the number of the last one. */
+export function toEvents(
+  executionId: string,
+  { at, seq, events }: { at: number; seq: number; events: readonly EventBody[] },
+): StoredEvent[] {
+  return events.map((body, index) => toEvent(executionId, seq - events.length + 1 + index, at, body));
+}
+
+/** The events of suspensions and ends. A resume has none. */
+export const toTransitionEvents = (transitions: readonly Transition[]): EventBody[] =>
+  transitions.filter(({ to }) => to !== "running").map(toTransitionEvent);
+
+function toTransitionEvent(next: Transition): EventBody {
   if (next.to === "suspended") return { type: "workflow-suspended", suspension: toSuspension(next) };
   if ("cancellation" in next) return { type: "workflow-error", cancellation: toCancellation(next) };
   if ("error" in next) return { type: "workflow-error", error: next.error };

@@ -1,8 +1,7 @@
 import { setImmediate as nextTurn } from "node:timers/promises";
-import { systemClock } from "../core/clock.ts";
 import { ServeError } from "../core/error.ts";
 import { codelessHost, type CreateWalk } from "./attempts/walk.ts";
-import { toRowMismatch } from "./compare-steps.ts";
+import { toRowMismatch, toChangeReason } from "./compare-steps.ts";
 import type { CopiedEvent, EventBody } from "./events.ts";
 import type { DescribedStep, Execution, Transition } from "./execution.ts";
 import { fromRow, type JournalRow } from "./runs/journal-row.ts";
@@ -44,11 +43,7 @@ export async function planFork(
   from: string,
   rows: readonly CopiedRow[],
 ): Promise<ForkSource> {
-  const walk = createWalk(execution, {
-    ...codelessHost,
-    readRow: () => undefined,
-    clock: systemClock,
-  });
+  const walk = createWalk(execution, { ...codelessHost, readRow: () => undefined });
   try {
     const start = walk.next();
     const events = [...start.events];
@@ -68,10 +63,7 @@ export async function planFork(
     }
     if (walk.position().stepIndex >= execution.fork!.stepIndex)
       return { from, rows: used, events, copied: start.copied ?? [], transition };
-    throw new ServeError(
-      409,
-      `Workflow changed: ${unused === undefined ? "it has other steps" : toRowMismatch(unused)}`,
-    );
+    throw new ServeError(409, toChangeReason(unused === undefined ? "it has other steps" : toRowMismatch(unused)));
   } finally {
     walk.release("Only the start of the fork was decided");
   }

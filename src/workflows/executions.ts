@@ -6,7 +6,7 @@ import { validate, type Schema } from "../core/schema.ts";
 import { currentSpan } from "../core/trace.ts";
 import { applyIdentity, type CallContext, type Claims } from "../core/caller.ts";
 import type { WorkflowDefinition } from "../engine/definition/definition.ts";
-import { findMismatch, hasSameSteps } from "../engine/compare-steps.ts";
+import { findMismatch, hasSameSteps, toChangeReason } from "../engine/compare-steps.ts";
 import type { StartResult, Engine } from "../engine/contract/engine.ts";
 import type { Program } from "../engine/contract/program.ts";
 import type { Execution, ExecutionState } from "../engine/execution.ts";
@@ -123,7 +123,7 @@ export async function checkCode(engine: Engine, { steps }: Runnable, execution: 
   if (hasSameSteps(execution.steps, steps)) return;
   const started = await engine.startedSteps(execution.id);
   const change = started && findMismatch(execution.steps, steps, started);
-  if (change) throw new ServeError(409, `Workflow changed: ${change}`);
+  if (change) throw new ServeError(409, toChangeReason(change));
 }
 
 const invalidInput = (detail: string): ServeError => badRequest(`Input validation failed: ${detail}`);

@@ -1,7 +1,9 @@
 import { expect, it } from "vitest";
 import { readEvents, type EventPage } from "../../src/engine/runs/read-events.ts";
 import { Readers } from "../../src/engine/runs/readers.ts";
-import { toEvent, type LiveEvent } from "../../src/engine/events.ts";
+import { toEvents, type EventBody, type LiveEvent, type StoredEvent } from "../../src/engine/events.ts";
+
+const toOne = (seq: number, body: EventBody): StoredEvent => toEvents("e", { at: 0, seq, events: [body] })[0]!;
 
 const event: LiveEvent = { type: "noise", executionId: "e", from: "s", timestamp: "", pad: "x".repeat(900) };
 const size = JSON.stringify(event).length;
@@ -29,10 +31,7 @@ it("forgets a reader who leaves", async () => {
 it("shows live events to a reader that listened before the start, though the execution ends while the store is read", async () => {
   const readers = new Readers(100 * size);
   const reader = readers.open("e", new AbortController().signal);
-  const stored = [
-    toEvent("e", 1, 0, { type: "workflow-start" }),
-    toEvent("e", 2, 0, { type: "workflow-complete", status: "completed" }),
-  ];
+  const stored = [toOne(1, { type: "workflow-start" }), toOne(2, { type: "workflow-complete", status: "completed" })];
   let isRunning = true;
   const read = async ({ seq, row }: { seq: number; row: number }): Promise<EventPage> => {
     if (isRunning) {
@@ -50,7 +49,7 @@ it("shows live events to a reader that listened before the start, though the exe
 it("reads the events from the store that were published before a reader listened", async () => {
   const readers = new Readers(10 * size);
   const reader = readers.open("e", new AbortController().signal);
-  const stored = [toEvent("e", 1, 0, { type: "workflow-start" })];
+  const stored = [toOne(1, { type: "workflow-start" })];
   const read = ({ seq, row }: { seq: number; row: number }): EventPage => {
     return { events: stored.slice(seq), last: { seq: stored.length, row } };
   };
@@ -58,7 +57,7 @@ it("reads the events from the store that were published before a reader listened
   const seqs = [(await events.next()).value!.seq];
   const second = events.next();
   await new Promise((resolve) => setImmediate(resolve)); // it waits for a live event
-  stored.push(...[2, 3].map((seq) => toEvent("e", seq, 0, { type: "step-start", from: "s" })));
+  stored.push(...[2, 3].map((seq) => toOne(seq, { type: "step-start", from: "s" })));
   readers.publish("e", stored[2]!);
   seqs.push((await second).value!.seq);
   expect(seqs).toEqual([1, 2]);
@@ -74,6 +73,6 @@ it("ends the events with the execution for a reader that claims to have read fur
   const next = events.next();
   await new Promise((resolve) => setImmediate(resolve));
   isRunning = false;
-  readers.publish("e", toEvent("e", 2, 0, { type: "workflow-complete", status: "completed" }));
+  readers.publish("e", toOne(2, { type: "workflow-complete", status: "completed" }));
   expect(await next).toEqual({ done: true, value: undefined });
 });

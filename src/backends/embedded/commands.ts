@@ -3,12 +3,13 @@ import type { Resume, Retry } from "../../engine/contract/engine.ts";
 import type { Program } from "../../engine/contract/program.ts";
 import type { ExecutionState, Position, Transition } from "../../engine/execution.ts";
 import { isLegal } from "../../engine/rules/transitions.ts";
-import { toGroup, type Admissible } from "../../engine/runs/groups.ts";
+import { noSlot, toGroup } from "../../engine/runs/groups.ts";
 import { commandDrive, commandUndriven } from "./drive-commands.ts";
 import { Drive } from "./drive.ts";
 import type { EngineParts } from "./engine-parts.ts";
 import type { Reads } from "./reads.ts";
 import type { Starts } from "./starts.ts";
+import { toChangeReason } from "../../engine/compare-steps.ts";
 
 interface CommandParts extends EngineParts {
   readonly starts: Starts;
@@ -80,7 +81,7 @@ export class Commands {
     const drive = await this.#parts.reads.load(state, program, isWaiting ? noSlot : undefined).finally(release);
     if (!isStill()) await this.#parts.drives.written(); // another caller was first, or a cancel
     if (!isStill()) return false;
-    if (!(drive instanceof Drive)) throw new ServeError(409, `Workflow changed: ${drive.mismatch}`);
+    if (!(drive instanceof Drive)) throw new ServeError(409, toChangeReason(drive.mismatch));
     // An event that the execution does not wait for has let the drive go, at the same time.
     if (drive.isReleased) return this.#continue(id, { epoch, branch }, toNext, program, tries + 1);
     // Nothing of it is in flight: if the store cannot be written, the drive is forgotten again.
@@ -147,7 +148,5 @@ export class Commands {
   }
 }
 
-/** Without a slot, no step starts. */
-const noSlot: Admissible = { admit() {} };
 /** Max times that others may be first. */
 const maxTries = 100;

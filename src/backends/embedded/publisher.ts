@@ -1,6 +1,6 @@
 import { ServeError } from "../../core/error.ts";
 import type { Metrics } from "../../core/metrics.ts";
-import { toEvent } from "../../engine/events.ts";
+import { toEvents } from "../../engine/events.ts";
 import type { OnSettled } from "../../engine/execution-log.ts";
 import { Changes } from "../../engine/runs/changes.ts";
 import { countStates } from "../../engine/runs/count-states.ts";
@@ -40,10 +40,7 @@ export class Publisher {
   }
 
   publish(id: string, { at, seq }: Change, { events, states }: Commit, drive?: Drive): void {
-    if (this.readers.has(id)) {
-      const first = seq - events.length + 1;
-      for (const [index, event] of events.entries()) this.readers.publish(id, toEvent(id, first + index, at, event));
-    }
+    if (this.readers.has(id)) for (const event of toEvents(id, { at, seq, events })) this.readers.publish(id, event);
     if (states.length === 0) return;
     if (states.some(({ execution }) => isTurn(execution))) return this.onTurnEnd(id);
     countStates(this.#parts.metrics, states);

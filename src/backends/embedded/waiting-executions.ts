@@ -4,7 +4,7 @@ import { withIds, type Logger } from "../../core/log.ts";
 import type { Program } from "../../engine/contract/program.ts";
 import type { ExecutionState, Position, Transition } from "../../engine/execution.ts";
 import { agentOf, isTurn } from "../../engine/turn-execution.ts";
-import { toGroup, type Admissible, type GroupName } from "../../engine/runs/groups.ts";
+import { noSlot, toGroup, type Admissible, type GroupName } from "../../engine/runs/groups.ts";
 import { commandDrive, commandUndriven } from "./drive-commands.ts";
 import { unavailable } from "./file/sqlite-error.ts";
 import type { Drive } from "./drive.ts";
@@ -13,6 +13,7 @@ import type { Drives } from "./drives.ts";
 import type { Store } from "./store/store.ts";
 import type { StoredState } from "./store/stored-state.ts";
 import type { InterruptedExecution } from "./store/tables/process-table.ts";
+import { toChangeReason, toGone } from "../../engine/compare-steps.ts";
 
 type ProgramOf = (workflowId: string) => Program | undefined;
 
@@ -129,8 +130,7 @@ export class WaitingExecutions {
   async suspend(id: string, toNext: (position: Position) => Transition): Promise<ExecutionState | false> {
     const { drives } = this.#options;
     const made = await this.#claim(id, async (waiting) => {
-      // Without a slot: none of its steps may start.
-      await this.#load(waiting, { admit() {} }).catch((error: unknown) => {
+      await this.#load(waiting, noSlot).catch((error: unknown) => {
         throw error instanceof ServeError ? error : unavailable("Storage cannot be read: nothing was changed", error);
       });
       drives.refuseWhenClosing();
@@ -186,9 +186,7 @@ export class WaitingExecutions {
       if (isWaiting && slot === waiting) await drives.writer.runOrPass(() => store.processes.endWaiting(number));
       const state = store.state(id)!;
       const program = this.programOf(workflowId);
-      const loaded = program
-        ? await load(state, program, slot)
-        : { mismatch: `workflow ${workflowId} no longer exists` };
+      const loaded = program ? await load(state, program, slot) : { mismatch: toGone(workflowId) };
       if ("mismatch" in loaded) {
         const next = isTurn(waiting.found) ? this.#toTurnEnd(waiting) : await this.#toChanged(waiting, loaded.mismatch);
         await commandUndriven(drives, state, next, () => this.#remove(waiting));
@@ -202,7 +200,7 @@ export class WaitingExecutions {
   }
 
   async #toChanged(waiting: WaitingExecution, mismatch: string): Promise<Transition> {
-    const reason = `Workflow changed: ${mismatch}`;
+    const reason = toChangeReason(mismatch);
     this.#loggerOf(waiting).warn("Execution suspended: its workflow has changed", { reason });
     return this.toSuspension(waiting.found.id, reason);
   }

@@ -26,6 +26,7 @@ import { SettledStates } from "./reads/settled-states.ts";
 import { States } from "./reads/states.ts";
 import { StoredEvents } from "./reads/stored-events.ts";
 import { RestateTurns } from "./turns.ts";
+import { toChangeReason } from "../../engine/compare-steps.ts";
 
 /** What the starts and commands of a replica need. */
 interface CommandParts {
@@ -168,7 +169,7 @@ export class Commands {
   ): Promise<ExecutionState | false> {
     return this.#reserve(id, program, async () => {
       const difference = await this.#findDifference(id, expected, program);
-      if (difference !== undefined) throw new ServeError(409, `Workflow changed: ${difference}`);
+      if (difference !== undefined) throw new ServeError(409, toChangeReason(difference));
       const limits = toGroupLimits(program, this.#parts.options);
       return this.#move(id, { next, ...expected, steps: program.steps, limits });
     });

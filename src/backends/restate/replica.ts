@@ -21,11 +21,12 @@ import type { Programs } from "./programs.ts";
 import { toRecordsKey } from "./records.ts";
 import type { RescueHost } from "./register/register-rescue.ts";
 import type { RescueInput } from "./register/register-state.ts";
-import { toEvents, type StoredRow } from "./drive/rows.ts";
+import type { StoredRow } from "./drive/rows.ts";
 import type { SettledStates } from "./reads/settled-states.ts";
 import type { States } from "./reads/states.ts";
 import type { StoredEvents } from "./reads/stored-events.ts";
 import type { Clearance } from "./drive/interruptions.ts";
+import { toEvents } from "../../engine/events.ts";
 
 interface ReplicaParts {
   readonly executionBytes: number;

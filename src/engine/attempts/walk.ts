@@ -1,4 +1,4 @@
-import type { Clock } from "../../core/clock.ts";
+import { systemClock, type Clock } from "../../core/clock.ts";
 import type { JsonText } from "../../core/json.ts";
 import type { LiveEvent } from "../events.ts";
 import type { EventFilter, Execution, ParkedBranch, Position, StoredError } from "../execution.ts";
@@ -56,7 +56,8 @@ export interface WalkSlot {
   regain(): Promise<void>;
 }
 /** The host of a walk that runs no code. */
-export const codelessHost: Pick<WalkHost, "publishLive" | "slot" | "openRecords"> = {
+export const codelessHost: Omit<WalkHost, "readRow"> = {
+  clock: systemClock,
   publishLive() {},
   slot: { lend() {}, regain: () => Promise.resolve() },
   openRecords: () => Promise.reject(new Error("This walk runs no code")),

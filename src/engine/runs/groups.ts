@@ -8,6 +8,8 @@ export interface Admissible {
   /** Whether it is admitted before those that are not. @default false */
   readonly isFirst?: boolean;
 }
+/** Stands for a run that gets no slot: none of its steps may start. */
+export const noSlot: Admissible = { admit() {} };
 /** A run, and the bytes of its stored values. */
 export type QueuedRun = readonly [run: Admissible, bytes: number];
 

@@ -65,11 +65,6 @@ export class Interpreter {
     this.#pausedBy = "decision";
   }
 
-  /** The keys of the entries that a branch waits for. */
-  get waiting(): ReadonlyMap<string, unknown> {
-    return this.#fibers.waiting;
-  }
-
   /** The keys of the entries that a branch waits for, and of what ends the waits of others. */
   *waitingKeys(): Generator<string> {
     yield* this.#fibers.waiting.keys();

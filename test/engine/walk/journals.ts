@@ -42,7 +42,7 @@ export function makeJournal(workflow: WorkflowDefinition, execution: Execution, 
   take();
   while (state.status === "running" || state.status === "suspended") {
     const at = execution.startAt + journal.length;
-    const keys = [...interpreter.waiting.keys()];
+    const keys = [...interpreter.waitingKeys()].filter((key) => !key.startsWith("~"));
     const waits = interpreter.parkedBranches().filter(({ due, event }) => due || event);
     if (journal.length > 200) take({ command: { at, to: "error", cancellation: { reason: "enough" } } });
     else if (state.status === "running" && luck.chance(0.05))

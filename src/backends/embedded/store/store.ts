@@ -1,7 +1,7 @@
 import { DatabaseSync } from "node:sqlite";
 import { attempt } from "../../../core/attempt.ts";
 import { notFound, ServeError } from "../../../core/error.ts";
-import { toTransitionEvent, type CopiedEvent, type EventBody } from "../../../engine/events.ts";
+import { toTransitionEvents, type CopiedEvent, type EventBody } from "../../../engine/events.ts";
 import { isRetry, resolveTransition, type Execution, type Transition } from "../../../engine/execution.ts";
 import type { JournalRow } from "../../../engine/runs/journal-row.ts";
 import type { Change, Copy } from "../../../engine/runs/run-port.ts";
@@ -124,7 +124,7 @@ export class Store {
     const originals = new Map(change.copies?.map((copy) => [copy.row.id, copy.original]));
     const read: ReadRow = (id) => (originals.has(id) ? this.journals.text(null, originals.get(id)!) : readRow(id));
     const transitions = change.transitions.map((one) => resolveTransition(one, (value) => toText(value, read)));
-    const events = [...change.events, ...transitions.filter(({ to }) => to !== "running").map(toTransitionEvent)];
+    const events = [...change.events, ...toTransitionEvents(transitions)];
     if (!row && !this.insertExecution(number, execution, events, change.copied)) return undefined;
     for (const copy of change.copies ?? [])
       if (!this.#copy(number, copy, seq)) throw notFound(`Execution ${execution.fork?.from} not found`);

@@ -1,13 +1,14 @@
 import type { Logger } from "../../../core/log.ts";
 import { withIds } from "../../../core/log.ts";
 import type { Program } from "../../../engine/contract/program.ts";
-import { toGroup, type Admissible, type GroupName, type Reservation } from "../../../engine/runs/groups.ts";
+import { noSlot, toGroup, type Admissible, type GroupName, type Reservation } from "../../../engine/runs/groups.ts";
 import { commandUndriven } from "../drive-commands.ts";
 import { Drive } from "../drive.ts";
 import type { Drives } from "../drives.ts";
 import type { Store } from "../store/store.ts";
 import type { StoredState } from "../store/stored-state.ts";
 import type { WaitingExecutions } from "../waiting-executions.ts";
+import { toChangeReason, toGone } from "../../../engine/compare-steps.ts";
 
 export interface SleepersOptions {
   readonly store: Store;
@@ -84,7 +85,7 @@ export class Sleepers {
     const { drives, waiting, load, reserve, logger } = this.#options;
     const { id, workflowId, concurrencyKey } = state.execution;
     const program = waiting.programOf(workflowId);
-    if (!program) return this.#suspend(state, `workflow ${workflowId} no longer exists`);
+    if (!program) return this.#suspend(state, toGone(workflowId));
     const group = toGroup(workflowId, concurrencyKey);
     const place = group && (await reserve(group, program));
     const drive = await load(state, program, place?.isWaiting ? noSlot : undefined).finally(place?.release);
@@ -109,9 +110,7 @@ export class Sleepers {
     const { number, epoch, execution } = state;
     if (!store.waits.hasTimer(number)) return; // it was left to the next start
     const program = waiting.programOf(execution.workflowId);
-    const drive = program
-      ? await load(state, program, noSlot)
-      : { mismatch: `workflow ${execution.workflowId} no longer exists` };
+    const drive = program ? await load(state, program, noSlot) : { mismatch: toGone(execution.workflowId) };
     if (!(drive instanceof Drive)) return this.#suspend(state, drive.mismatch);
     if (drive.run.decided.epoch !== epoch) return; // a request was first, and this is its drive
     // Durable before its code runs: from now on a crash counts.
@@ -134,7 +133,7 @@ export class Sleepers {
     // A request may have made a transition while the journal was read. Then the next wait is that of its state.
     await drives.written();
     if (store.stateOf(state.number)?.epoch !== state.epoch) return;
-    const reason = `Workflow changed: ${mismatch}`;
+    const reason = toChangeReason(mismatch);
     const next = await waiting.toSuspension(id, reason);
     const made = await commandUndriven(drives, state, next);
     if (made)
@@ -145,5 +144,3 @@ export class Sleepers {
 }
 
 const maxWoken = 64;
-/** Without a slot, no step starts. */
-const noSlot: Admissible = { admit() {} };

@@ -1,6 +1,6 @@
 import type { ObjectContext } from "@restatedev/restate-sdk";
 import type { Program } from "../../../engine/contract/program.ts";
-import { findMismatch } from "../../../engine/compare-steps.ts";
+import { findMismatch, toChangeReason, toGone } from "../../../engine/compare-steps.ts";
 import type { Execution, Transition } from "../../../engine/execution.ts";
 import { forgetSolo } from "../former/solo.ts";
 import type { DriveParts } from "./drive-host.ts";
@@ -58,12 +58,12 @@ async function compare(
   stored: readonly StoredRow[],
   program: Program | undefined,
 ): Promise<string | { readonly steps: Execution["steps"] }> {
-  if (!program) return `Workflow changed: workflow ${execution.workflowId} no longer exists`;
+  if (!program) return toChangeReason(toGone(execution.workflowId));
   const { steps } = program;
   const change =
     findMismatch(execution.steps, steps, startedIn(stored)) ??
     (await findDifference(execution, stored, commands, program));
-  return change === undefined ? { steps } : `Workflow changed: ${change}`;
+  return change === undefined ? { steps } : toChangeReason(change);
 }
 
 const toRemoved = ({ fork }: Execution): string => `Execution ${fork?.from} was removed before its results were copied`;

@@ -1,6 +1,6 @@
 import type { ObjectContext } from "@restatedev/restate-sdk";
 import type { JsonText } from "../../../core/json.ts";
-import { toTransitionEvent, type EventBody } from "../../../engine/events.ts";
+import { toTransitionEvents, type EventBody } from "../../../engine/events.ts";
 import type { Execution, ExecutionState, ExecutionStatus, Transition } from "../../../engine/execution.ts";
 import type { FailedStep } from "../../../engine/execution-log.ts";
 import { textOf, toCommandRow, type JournalRow } from "../../../engine/runs/journal-row.ts";
@@ -68,8 +68,7 @@ export class DriveRows {
 
   /** The row that comes next. Its transitions are that of a command, then that of the decision, if it was made. */
   toNext(row: JournalRow | undefined, events: readonly EventBody[], transitions: readonly Transition[]): NextRow {
-    const closing = transitions.filter(({ to }) => to !== "running").map(toTransitionEvent);
-    const all = [...events, ...closing];
+    const all = [...events, ...toTransitionEvents(transitions)];
     const stored: StoredRow = {
       number: this.#count,
       row,

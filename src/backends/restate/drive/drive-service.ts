@@ -1,5 +1,5 @@
 import type { ObjectContext, ObjectSharedContext, VirtualObjectDefinition } from "@restatedev/restate-sdk";
-import { toTransitionEvent } from "../../../engine/events.ts";
+import { toTransitionEvents } from "../../../engine/events.ts";
 import { toCommandRow } from "../../../engine/runs/journal-row.ts";
 import { forever, reading } from "../calls.ts";
 import { accept } from "../mailbox/accept.ts";
@@ -49,7 +49,7 @@ export function createDriveService(parts: DriveParts): VirtualObjectDefinition<s
       note: async (context: ObjectContext, { epoch, next }: Command): Promise<void> => {
         const number = await finish(context, epoch - 1);
         const last = await context.get<StoredRow>(toRowKey(number - 1));
-        const events = [toTransitionEvent(next)];
+        const events = toTransitionEvents([next]);
         const seq = (last?.seq ?? 0) + events.length;
         const row = toCommandRow(number, epoch, next);
         const stored: StoredRow = { number, row, at: next.at, seq, events, status: next.to, epoch };

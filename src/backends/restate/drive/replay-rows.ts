@@ -50,7 +50,7 @@ export async function replay(
   { createWalk }: Program,
 ): Promise<ReplayResult> {
   const readRow = (number: number) => (number === inputRow ? execution.input : textOf(stored[number]!.row!));
-  const walk = createWalk(execution, { ...codelessHost, readRow, clock: systemClock });
+  const walk = createWalk(execution, { ...codelessHost, readRow });
   const { status = "running", epoch = 0 } = stored.at(-1) ?? {};
   const run = new Run({ execution, status, epoch }, walk, readingPort);
   return { run, walk, difference: await replayRows(run, stored, commands) };

@@ -1,5 +1,5 @@
 import type { ObjectContext, ObjectSharedContext, RestatePromise } from "@restatedev/restate-sdk";
-import { toEvent, type CopiedEvent, type EventBody, type StoredEvent } from "../../../engine/events.ts";
+import type { CopiedEvent, EventBody } from "../../../engine/events.ts";
 import type { ExecutionStatus } from "../../../engine/execution.ts";
 import type { JournalRow } from "../../../engine/runs/journal-row.ts";
 import { maxInlineBytes } from "../../../engine/walk/value.ts";
@@ -110,12 +110,6 @@ async function readAll({ RestatePromise }: RestateSdk, context: ObjectSharedCont
   // `get` returns a RestatePromise, which its type hides. `Promise.all` would wait for each of them separately.
   const reads = keys.map((key) => context.get<StoredRow>(key) as RestatePromise<StoredRow | null>);
   return (await RestatePromise.all(reads)).filter((row) => row !== null);
-}
-
-/** The events of a row, with their numbers. */
-export function toEvents(executionId: string, { at, seq, events }: StoredRow): StoredEvent[] {
-  const first = seq - events.length + 1;
-  return events.map((body, index) => toEvent(executionId, first + index, at, body));
 }
 
 /** The paths of the steps that have started. */

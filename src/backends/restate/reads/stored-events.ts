@@ -10,7 +10,8 @@ import type { ServiceNames } from "../calls.ts";
 import type { RestateClient } from "../client/client.ts";
 import type { LocalDrives } from "../drive/drives.ts";
 import type { States } from "./states.ts";
-import { toEvents, type RowPage, type StoredRow } from "../drive/rows.ts";
+import type { RowPage, StoredRow } from "../drive/rows.ts";
+import { toEvents } from "../../../engine/events.ts";
 
 const retryMs = 200;
 

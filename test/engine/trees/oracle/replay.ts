@@ -2,7 +2,7 @@ import { codelessHost } from "../../../../src/engine/attempts/walk.ts";
 import assert from "node:assert/strict";
 import { systemClock } from "../../../../src/core/clock.ts";
 import type { WorkflowDefinition } from "../../../../src/engine/definition/definition.ts";
-import { toTransitionEvent, type EventBody } from "../../../../src/engine/events.ts";
+import { toTransitionEvents, type EventBody } from "../../../../src/engine/events.ts";
 import { createProgram } from "../../../../src/engine/attempts/live-walk.ts";
 import { resolveTransition, type ParkedBranch, type Transition } from "../../../../src/engine/execution.ts";
 import { toText, toValue, type Value } from "../../../../src/engine/walk/value.ts";
@@ -96,7 +96,7 @@ export function replay(
     for (const one of made) {
       const next = resolveTransition(one, (value) => toText(value, readRow));
       reach(plain(next));
-      if (next.to !== "running") own.push(toTransitionEvent(next));
+      own.push(...toTransitionEvents([next]));
     }
     if (transition) walk.confirmTransition();
     return plain(own);

@@ -2,7 +2,7 @@ import type { StatementSync } from "node:sqlite";
 import { setImmediate as nextTurn } from "node:timers/promises";
 import type { JsonText } from "../../../../core/json.ts";
 import type { HistoryRow } from "../../../../engine/contract/history.ts";
-import { toEvent, type CopiedEvent, type StoredEvent } from "../../../../engine/events.ts";
+import { toEvents, type CopiedEvent, type StoredEvent } from "../../../../engine/events.ts";
 import { textOf, type JournalRow } from "../../../../engine/runs/journal-row.ts";
 import { firstEvent, type EventCursor, type EventPage } from "../../../../engine/runs/read-events.ts";
 import { pageRows, rows, type Statements } from "../rows.ts";
@@ -74,7 +74,8 @@ export class JournalTable {
     );
     const row = found.at(-1)?.row ?? after.row;
     if (execution.seq > after.seq) found.unshift({ ...execution, row: 0 });
-    const events = found.flatMap((one) => toEvents(id, one)).filter(({ seq }) => seq > after.seq);
+    const all = found.flatMap(({ events, ...row }) => toEvents(id, { ...row, events: fromEventText(events) }));
+    const events = all.filter(({ seq }) => seq > after.seq);
     // A damaged file may have them in any order.
     return { events, last: { row, seq: events.reduce((max, { seq }) => Math.max(max, seq), after.seq) } };
   }
@@ -104,9 +105,4 @@ interface EventsRow {
   at: number;
   seq: number;
   events: string;
-}
-
-function toEvents(id: string, { at, seq, events }: EventsRow): StoredEvent[] {
-  const bodies = fromEventText(events);
-  return bodies.map((body, index) => toEvent(id, seq - bodies.length + 1 + index, at, body));
 }
