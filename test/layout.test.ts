@@ -95,7 +95,9 @@ it("gives each invariant of the engine and its backends a label of its own", () 
     [...readFileSync(file, "utf8").matchAll(/^ \* ([A-Z]+\d+)[. ]/gm)].map(([, label]) => ({ label: label!, file })),
   );
   expect(labels.length).toBeGreaterThan(80);
-  const shared = Object.entries(Object.groupBy(labels, ({ label }) => label)).filter(([, all]) => all!.length > 1);
+  const shared = Object.entries(Object.groupBy(labels, ({ label }) => label)).filter(
+    ([, several]) => several!.length > 1,
+  );
   expect(shared).toEqual([]);
 });
 

@@ -83,7 +83,7 @@ export class World implements RunPort<"made"> {
   readonly clock = { now: () => this.#time, monotonic: () => this.#time };
   newRow = (): number => ++this.#lastRow;
 
-  append(change: Change, onOutcome: Pending["onOutcome"], request: "made" | undefined): void {
+  append(change: Change, request: "made" | undefined, onOutcome: Pending["onOutcome"]): void {
     if (this.#pending.length > 0) this.seen.ahead++;
     if (change.hasOwn && !this.#mayPrecede) this.walk.confirmTransition();
     if (this.#isOwed) notEqual(change.row?.kind, "wake", "no wait ends before a command that was first");

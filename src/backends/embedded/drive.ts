@@ -146,7 +146,7 @@ export class Drive implements RunPort<Request>, Admissible {
     return this.#host.store.newRow();
   }
 
-  append(change: Change, onOutcome: (outcome: CommitOutcome) => void, request: Request = {}): void {
+  append(change: Change, request: Request = {}, onOutcome: (outcome: CommitOutcome) => void): void {
     const host = this.#host;
     const wasSuspended = this.#committed.status === "suspended";
     const { row, hasOwn } = change;

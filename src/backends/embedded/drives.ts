@@ -102,11 +102,12 @@ export class Drives implements DriveHost {
 
   /** Drives a new execution. */
   add(drive: Drive): void {
-    const { id, input } = drive.execution;
+    const { id, input, fork } = drive.execution;
+    const weight = fork ? drive.run.bytes * unknownDensity : toWeight(input); // with the values that it copies
     this.#byId.set(id, { drive });
     if (this.#closing) drive.run.stop(); // it continues at the next start
     if (isTurn(drive.execution)) drive.admit();
-    else this.slots.enter(drive, toWeight(input), groupOf(drive));
+    else this.slots.enter(drive, weight, groupOf(drive));
   }
 
   /** Lets an execution wait without a drive. */

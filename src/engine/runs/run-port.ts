@@ -72,7 +72,7 @@ export interface RunPort<Request = unknown> {
   /** Reserves the number of the next journal row. */
   newRow(): number;
   /** Stores a change. `request` is what the backend has passed with the input. */
-  append(change: Change, onOutcome: (outcome: CommitOutcome) => void, request: Request | undefined): void;
+  append(change: Change, request: Request | undefined, onOutcome: (outcome: CommitOutcome) => void): void;
   /** Runs an attempt once there is a slot, and answers with `end`. */
   start(plan: AttemptPlan): void;
   /** Sets the next times, which replace the last ones; undefined: none. `isIdle`: until then the execution needs no slot. */

@@ -5,7 +5,7 @@ import type { Value } from "../walk/value.ts";
 import type { AttemptPlan, AttemptResult, JournalInput } from "../walk/decision.ts";
 import type { NextTimes } from "./agenda.ts";
 import { fromRow, toCommandEntry, toEntry, toWakeRow, type JournalRow, type StoredWake } from "./journal-row.ts";
-import { notStarted, toWhole, type Change, type CommitOutcome, type ReplayFacts, type RunPort } from "./run-port.ts";
+import { notStarted, toWhole, type Change, type ReplayFacts, type RunPort } from "./run-port.ts";
 import { replayJournal, type Progress } from "./replay.ts";
 import { RunWaits } from "./run-waits.ts";
 import { toBounded } from "../rules/value-bound.ts";
@@ -130,8 +130,7 @@ export class Run<Request = unknown> {
     const change = decide();
     this.#writing++;
     // Commit the row, its events and its transitions, in one transaction with the changes of other executions.
-    const append = (onOutcome: (outcome: CommitOutcome) => void): void => this.#port.append(change, onOutcome, request);
-    append(({ state, isPreceded }) => {
+    this.#port.append(change, request, ({ state, isPreceded }) => {
       // Publish: before this call, the backend has told readers and waiting callers (P2).
       this.#writing--;
       this.#committed = state ?? this.#committed;

@@ -121,10 +121,8 @@ export class Store {
   save(state: StoredState, change: Change, readRow: ReadRow): Commit | undefined {
     const { number, execution } = state;
     const { row, epoch, seq } = change;
-    const originals = new Map(change.copies?.map((copy) => [copy.row.id, copy.original]));
-    const read: ReadRow = (id) => (originals.has(id) ? this.journals.text(null, originals.get(id)!) : readRow(id));
-    const transitions = change.transitions.map((one) => resolveTransition(one, (value) => toText(value, read)));
-    const events = [...change.events, ...toTransitionEvents(transitions)];
+    const transitions = this.#resolve(change, readRow);
+    const events = transitions.length > 0 ? [...change.events, ...toTransitionEvents(transitions)] : change.events;
     if (!row && !this.insertExecution(number, execution, events, change.copied)) return undefined;
     for (const copy of change.copies ?? [])
       if (!this.#copy(number, copy, seq)) throw notFound(`Execution ${execution.fork?.from} not found`);
@@ -139,12 +137,19 @@ export class Store {
     if (row?.hasRecords) this.records.remove(number, row.key);
     const last = states.at(-1)?.last;
     // `state` lags behind if the change before this one is in the same transaction: it may have added waits.
-    const mayHaveWaits = hasWaits(state.last) || state.epoch !== epoch;
-    if (last && mayHaveWaits) this.waits.remove(number);
+    if (last && (hasWaits(state.last) || state.epoch !== epoch)) this.waits.remove(number);
     if (last?.to === "suspended" && hasWaits(last)) this.waits.add(number, last, change.times);
     // The answer of a turn is in its conversation.
     if (last && isEnd(last.to) && isTurn(execution)) this.#remove(number);
     return { events, states };
+  }
+
+  /** The transitions of a change, with texts in place of values. Those of a fork may refer to rows that it copies. */
+  #resolve({ transitions, copies }: Change, readRow: ReadRow): Transition[] {
+    if (transitions.length === 0) return [];
+    const originals = copies && new Map(copies.map((copy) => [copy.row.id, copy.original]));
+    const read: ReadRow = (id) => (originals?.has(id) ? this.journals.text(null, originals.get(id)!) : readRow(id));
+    return transitions.map((one) => resolveTransition(one, (value) => toText(value, read)));
   }
 
   /** Removes an execution that has no waits. */

@@ -57,7 +57,7 @@ export class DrivePort implements RunPort {
     return ++this.#lastRow;
   }
 
-  append(change: Change, onOutcome: (outcome: CommitOutcome) => void): void {
+  append(change: Change, _request: unknown, onOutcome: (outcome: CommitOutcome) => void): void {
     const { rows, attempts, walk } = this.#parts;
     const { row, joined = [], events, parks, hasOwn } = change;
     this.#wake = undefined;

@@ -74,7 +74,7 @@ export class JournalTable {
     );
     const row = found.at(-1)?.row ?? after.row;
     if (execution.seq > after.seq) found.unshift({ ...execution, row: 0 });
-    const all = found.flatMap(({ events, ...row }) => toEvents(id, { ...row, events: fromEventText(events) }));
+    const all = found.flatMap((one) => toEvents(id, { ...one, events: fromEventText(one.events) }));
     const events = all.filter(({ seq }) => seq > after.seq);
     // A damaged file may have them in any order.
     return { events, last: { row, seq: events.reduce((max, { seq }) => Math.max(max, seq), after.seq) } };
