@@ -167,7 +167,7 @@ class ExecutionView implements AuthorizeExecution {
   readonly userId: string | undefined;
   readonly conversationId: string | undefined;
   readonly startAt: string;
-  readonly user: AuthorizeExecution["user"] = undefined;
+  readonly user: AuthorizeExecution["user"];
   readonly context: AuthorizeExecution["context"] = empty;
   declare readonly input: unknown;
   readonly suspension: AuthorizeExecution["suspension"] = undefined;
@@ -183,9 +183,9 @@ class ExecutionView implements AuthorizeExecution {
     this.userId = userId;
     this.conversationId = conversationId;
     this.startAt = toIso(startAt);
+    this.user = user && deepFreeze(user); // small, and only read: steps get copies
     this.#state = state;
     const lazy = ExecutionView.#lazy;
-    if (user !== undefined) Object.defineProperty(this, "user", lazy.user);
     if (!isEmpty(context)) Object.defineProperty(this, "context", lazy.context);
     if (state.last?.to === "suspended") Object.defineProperty(this, "suspension", lazy.suspension);
     Object.defineProperty(this, "input", lazy.input);
@@ -194,7 +194,6 @@ class ExecutionView implements AuthorizeExecution {
 
   /** The same functions for all views: with functions of its own, each view would take a hidden class of V8. */
   static readonly #lazy = {
-    user: ExecutionView.#copied("user", ({ execution }) => structuredClone(execution.user)),
     context: ExecutionView.#copied("context", ({ execution }) => structuredClone(execution.context)),
     input: ExecutionView.#copied("input", ({ execution }) => fromJsonText(execution.input)),
     suspension: ExecutionView.#copied("suspension", ({ last }) =>

@@ -1,7 +1,8 @@
 import type { ActionRequest, Authorizer } from "../core/authorizer.ts";
 import { consoleCaller } from "../core/caller.ts";
 import { runOutOfScope } from "../core/scope.ts";
-import type { ChangedState, Engine, ExecutionChange } from "../engine/contract/engine.ts";
+import type { ChangeReader, Engine, ExecutionChange } from "../engine/contract/engine.ts";
+import type { ExecutionState } from "../engine/execution.ts";
 import { Changes, type ChangeFilter } from "../engine/runs/changes.ts";
 import { ReadQuestion, type Visible } from "./access.ts";
 
@@ -33,6 +34,11 @@ export class AuthorizedChanges {
   readonly #versions = new WeakMap<Authorizer, Map<string, Audience>>();
   /** The last states that an audience waits with. */
   readonly #states: WeakRef<ChangeQuestion>[] = [];
+  readonly #reader: ChangeReader = {
+    // The work of all streams, not of the request that makes the change.
+    push: (change, state) => runOutOfScope(() => this.#ask(change, state)),
+    end: () => this.#end(),
+  };
   #reading: AbortController | undefined;
 
   constructor(engine: Engine) {
@@ -54,20 +60,19 @@ export class AuthorizedChanges {
     };
     const audience =
       known.get(key) ?? new Audience(request, visible, { onEmpty: leave, read: (id) => this.#engine.state(id) });
+    const changes = audience.changes.open(filter, signal);
     if (!signal.aborted) {
       this.#versions.set(authorizer, known.set(key, audience));
       this.#audiences.add(audience);
       this.#start();
     }
-    return audience.changes.open(filter, signal);
+    return changes;
   }
 
   #start(): void {
     if (this.#reading) return;
-    const reading = (this.#reading = new AbortController());
-    const changes = this.#engine.changedStates(reading.signal);
-    // The work of all streams, not of the request that is the first one.
-    void runOutOfScope(() => this.#pass(changes, reading));
+    this.#reading = new AbortController();
+    this.#engine.watch(this.#reader, this.#reading.signal);
   }
 
   #stop(): void {
@@ -75,15 +80,12 @@ export class AuthorizedChanges {
     this.#reading = undefined;
   }
 
-  async #pass(changes: AsyncGenerator<readonly ChangedState[]>, { signal }: AbortController): Promise<void> {
-    for await (const several of changes) for (const changed of several) this.#ask(changed);
-    if (signal.aborted) return;
-    // Changes were missed.
-    this.#stop();
+  #end(): void {
+    this.#reading = undefined;
     for (const audience of this.#audiences) audience.changes.end();
   }
 
-  #ask({ change, state }: ChangedState): void {
+  #ask(change: ExecutionChange, state: ExecutionState): void {
     const entry = { change, question: new ReadQuestion(state) };
     let isKept = false;
     for (const audience of this.#audiences) if (audience.changes.wants(change)) isKept = audience.take(entry) || isKept;

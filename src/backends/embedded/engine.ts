@@ -268,7 +268,7 @@ export class EmbeddedEngine implements Engine {
   }
 
   readonly changes: Engine["changes"] = (...args) => this.#drives.publisher.changes.open(...args);
-  readonly changedStates: Engine["changedStates"] = (signal) => this.#drives.publisher.changes.openStates(signal);
+  readonly watch: Engine["watch"] = (...args) => this.#drives.publisher.changes.watch(...args);
   readonly history: Engine["history"] = (id) => this.#store.journals.history(id);
 
   async rowText(id: string, row: number): Promise<JsonText | undefined> {

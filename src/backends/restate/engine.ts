@@ -239,8 +239,8 @@ export class RestateEngine implements Engine {
 
   readonly changes: Engine["changes"] = (filter, signal) =>
     this.#changes.open(filter, AbortSignal.any([signal, this.#closing.signal]));
-  readonly changedStates: Engine["changedStates"] = (signal) =>
-    this.#changes.openStates(AbortSignal.any([signal, this.#closing.signal]));
+  readonly watch: Engine["watch"] = (reader, signal) =>
+    this.#changes.watch(reader, AbortSignal.any([signal, this.#closing.signal]));
 
   async *history(id: string): AsyncGenerator<readonly HistoryRow[]> {
     await this.#known.promise;

@@ -55,8 +55,8 @@ export interface Engine {
    * Ends when the reader is too slow.
    */
   changes(filter: Pick<ListFilter, "workflowId" | "userId">, signal: AbortSignal): AsyncGenerator<ExecutionChange>;
-  /** All of these changes, each with the state that it led to, several at once. For one reader that keeps up. */
-  changedStates(signal: AbortSignal): AsyncGenerator<readonly ChangedState[]>;
+  /** Passes all of these changes to a reader, each with the state that it led to. Ends it with the signal, or when it closes. */
+  watch(reader: ChangeReader, signal: AbortSignal): void;
   /** These four resolve to the new state, or to false when another transition was first or the status does not allow it. */
   suspend(id: string, reason: string): Promise<ExecutionState | false>;
   resume(id: string, epoch: number, how: Resume, program: Program): Promise<ExecutionState | false>;
@@ -155,10 +155,10 @@ export interface ExecutionChange {
   /** The kind of a suspension. */
   readonly kind?: SuspensionKind | undefined;
 }
-/** A change with the state of its execution after it. */
-export interface ChangedState {
-  readonly change: ExecutionChange;
-  readonly state: ExecutionState;
+/** Gets each change with the state of its execution after it. */
+export interface ChangeReader {
+  push(change: ExecutionChange, state: ExecutionState): void;
+  end(error?: unknown): void;
 }
 export interface ListPage {
   /** At most `limit`, and at least one if there are any. */

@@ -1,4 +1,4 @@
-import type { ChangedState, ExecutionChange, ListFilter } from "../contract/engine.ts";
+import type { ChangeReader, ExecutionChange, ListFilter } from "../contract/engine.ts";
 import type { ExecutionState } from "../execution.ts";
 import { kindOf } from "../suspension.ts";
 
@@ -7,11 +7,6 @@ const maxWaiting = 1_000;
 
 /** Max executions whose last epoch is remembered, to drop a change that is published again. */
 const maxRemembered = 1_000;
-
-interface ChangeReader {
-  push(change: ExecutionChange, state: ExecutionState): void;
-  end(error?: unknown): void;
-}
 
 /** The readers with one filter: it is compared once for all of them. */
 interface FilterGroup {
@@ -62,38 +57,25 @@ export class Changes {
       }
   }
 
+  /** Passes each change to a reader, from the call on. Ends it with the signal. */
+  watch(reader: ChangeReader, signal: AbortSignal): void {
+    if (signal.aborted) return reader.end();
+    const remove = this.#add({}, reader);
+    const leave = (): void => {
+      remove();
+      reader.end();
+    };
+    signal.addEventListener("abort", leave, { once: true });
+  }
+
   /** Listens from the call on. Ends when the reader is too slow, or with the signal. */
   open(filter: ChangeFilter, signal: AbortSignal): AsyncGenerator<ExecutionChange> {
-    return this.#open(
-      filter,
-      (change) => change,
-      (waiting) => waiting.shift(),
-      signal,
-    );
-  }
-
-  /** The same with states, all waiting ones at once. For a reader that keeps up: up to 1,000 states wait for it. */
-  openStates(signal: AbortSignal): AsyncGenerator<readonly ChangedState[]> {
-    return this.#open(
-      {},
-      (change, state) => ({ change, state }),
-      (waiting) => (waiting.length > 0 ? waiting.splice(0) : undefined),
-      signal,
-    );
-  }
-
-  #open<Item, Next>(
-    { workflowId, userId }: ChangeFilter,
-    toItem: (change: ExecutionChange, state: ExecutionState) => Item,
-    take: (waiting: Item[]) => Next | undefined,
-    signal: AbortSignal,
-  ): AsyncGenerator<Next> {
-    const waiting: Item[] = [];
+    const waiting: ExecutionChange[] = [];
     let isOver = signal.aborted;
     let failure: unknown;
     let wake: (() => void) | undefined;
-    const push = (change: ExecutionChange, state: ExecutionState): void => {
-      waiting.push(toItem(change, state));
+    const push = (change: ExecutionChange): void => {
+      waiting.push(change);
       if (waiting.length > maxWaiting) end();
       wake?.();
     };
@@ -102,29 +84,21 @@ export class Changes {
       isOver = true;
       failure = error;
       waiting.length = 0;
-      group.readers.delete(reader);
-      if (group.readers.size === 0) this.#groups.delete(key);
       signal.removeEventListener("abort", leave);
       wake?.();
-      if (this.#groups.size === 0) this.#onEmpty?.();
+      remove?.();
     };
     const leave = (): void => end();
-    const reader: ChangeReader = { push, end };
-    const key = JSON.stringify([workflowId, userId]);
-    const group = this.#groups.get(key) ?? { filter: { workflowId, userId }, readers: new Set() };
-    if (!isOver) {
-      this.#groups.set(key, group);
-      group.readers.add(reader);
-      signal.addEventListener("abort", leave, { once: true });
-    }
+    const remove = isOver ? undefined : this.#add(filter, { push, end });
+    signal.addEventListener("abort", leave, { once: true });
     return read();
 
-    async function* read(): AsyncGenerator<Next> {
+    async function* read(): AsyncGenerator<ExecutionChange> {
       try {
         for (;;) {
           if (failure !== undefined) throw failure;
           if (isOver) return; // a reader that has missed one change cannot use the others
-          const next = take(waiting);
+          const next = waiting.shift();
           if (next) yield next;
           else await new Promise<void>((resolve) => (wake = resolve));
         }
@@ -132,6 +106,19 @@ export class Changes {
         end();
       }
     }
+  }
+
+  /** Returns a function that removes the reader. */
+  #add({ workflowId, userId }: ChangeFilter, reader: ChangeReader): () => void {
+    const key = JSON.stringify([workflowId, userId]);
+    const group = this.#groups.get(key) ?? { filter: { workflowId, userId }, readers: new Set() };
+    this.#groups.set(key, group);
+    group.readers.add(reader);
+    return () => {
+      group.readers.delete(reader);
+      if (group.readers.size === 0) this.#groups.delete(key);
+      if (this.#groups.size === 0) this.#onEmpty?.();
+    };
   }
 }
 
