@@ -31,9 +31,6 @@ import { unavailable } from "../file/sqlite-error.ts";
 import type { Writer } from "../store/writer.ts";
 import { TurnLines } from "./turn-line.ts";
 
-/** The number of requests that may wait in one conversation. Steps of executions are bounded by `runningExecutions`. */
-const maxWaiting = 32;
-
 export interface ConversationParts {
   readonly store: Store;
   readonly writer: Writer;
@@ -76,7 +73,7 @@ export class EmbeddedConversations implements Conversations {
   /** Keeps the place of a turn that the last process left. */
   keep(conversation: ConversationKey, name: string): void {
     const key = toKeyText(conversation);
-    this.#kept.set(name, { key, taken: this.#lines.take(key, new AbortController().signal, Infinity) });
+    this.#kept.set(name, { key, taken: this.#lines.take(key, new AbortController().signal, false) });
   }
   /** Gives up the place of a turn that has ended, if it was never opened. */
   giveUp(name: string): void {
@@ -168,7 +165,7 @@ export class EmbeddedConversations implements Conversations {
     if (known) await known;
     const kept = name === undefined ? undefined : this.#kept.get(name);
     if (kept) this.#kept.delete(name!);
-    await (kept?.taken ?? this.#lines.take(key, signal, isNew ? maxWaiting : Infinity));
+    await (kept?.taken ?? this.#lines.take(key, signal, isNew));
     const place = (until: string | undefined): MessagePlace => ({ key, turn: name, until });
     const holder: Holder = { name, lost: new AbortController() };
     this.#holders.set(key, holder);

@@ -1,4 +1,5 @@
-import { busy, type ServeError } from "../../../core/error.ts";
+import type { ServeError } from "../../../core/error.ts";
+import { isLineFull, lineFull } from "../../../engine/rules/turn-line.ts";
 
 /** A place in a line, which waits. */
 interface TurnPlace {
@@ -15,13 +16,13 @@ export class TurnLines {
     return this.#lines.has(key);
   }
 
-  /** Waits until the places before this one are passed on. Throws if `most` or more wait. */
-  take(key: string, signal: AbortSignal, max: number): Promise<void> {
+  /** Waits until the places before this one are passed on. A new one is refused if the line is full. */
+  take(key: string, signal: AbortSignal, isNew: boolean): Promise<void> {
     signal.throwIfAborted();
     const line = this.#lines.get(key);
     if (!line) this.#lines.set(key, []);
     if (!line) return Promise.resolve();
-    if (line.length >= max) throw busy("Too many turns are queued in this conversation", 5);
+    if (isNew && isLineFull(1 + line.length)) throw lineFull();
     return new Promise((resolve, reject) => {
       const place: TurnPlace = {
         grant: () => {

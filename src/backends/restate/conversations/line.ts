@@ -1,3 +1,4 @@
+import { isLineFull } from "../../../engine/rules/turn-line.ts";
 import type { LineTurn, TurnOrders } from "./line-turn.ts";
 
 /** A place in the line of turns of one conversation, as the conversation's object stores it. */
@@ -49,8 +50,6 @@ export interface LineNews {
   readonly deleted?: readonly string[] | undefined;
 }
 
-/** The number of requests that may wait in one conversation. Steps of executions are bounded by `runningExecutions`. */
-export const maxWaiting = 32;
 /** The time between two sweeps. */
 export const sweepMs = 3_000;
 /**
@@ -117,7 +116,7 @@ export class Line {
     // The place was dropped for a later run of the same turn, which must not be dropped for the earlier one.
     if (isRetry && places.some(isSame)) return "gone";
     this.#drop(isSame);
-    if (isNew && places.length > maxWaiting) return "refused";
+    if (isNew && isLineFull(places.length)) return "refused";
     places.push({ id, name, missed: 0 });
     return "entered";
   }

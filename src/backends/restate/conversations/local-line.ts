@@ -1,10 +1,11 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { busy, type ServeError } from "../../../core/error.ts";
 import { newId } from "../../../core/id.ts";
+import { isLineFull, lineFull } from "../../../engine/rules/turn-line.ts";
 import { deletedConversation } from "../../../engine/stored/stored-conversation.ts";
 import type { ServiceNames } from "../calls.ts";
 import type { RestateClient } from "../client/client.ts";
-import { maxWaiting, type LineNews, type SyncInput } from "./line.ts";
+import type { LineNews, SyncInput } from "./line.ts";
 
 export interface LineParts {
   readonly client: RestateClient;
@@ -72,7 +73,7 @@ export class LocalLine {
 
   /** Adds a place at the end of the line. */
   add(name: string | undefined, isNew: boolean): LocalPlace {
-    if (isNew && this.#places.size > maxWaiting) throw tooMany();
+    if (isNew && isLineFull(this.#places.size)) throw lineFull();
     const place = new Member(name, isNew, {
       leave: (reason) => this.#leave(place, reason, false),
       handOver: () => this.#leave(place, undefined, true),
@@ -172,7 +173,7 @@ export class LocalLine {
   /** Takes note of a change of the line. */
   apply({ head, gone = [], refused = [], deleted = [] }: LineNews): void {
     for (const id of deleted) this.#remove(id, deletedConversation());
-    for (const id of refused) this.#remove(id, tooMany());
+    for (const id of refused) this.#remove(id, lineFull());
     for (const id of gone) this.#remove(id, lostTurn());
     if (head !== undefined) this.#places.get(head)?.grant();
     void this.#watch();
@@ -274,6 +275,5 @@ class Member implements LocalPlace {
   }
 }
 
-const tooMany = (): ServeError => busy("Too many turns are queued in this conversation", 5);
 export const lostTurn = (): ServeError =>
   busy("This turn was not stored: the server was out of reach, and the conversation has continued", 1);
