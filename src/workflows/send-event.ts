@@ -4,7 +4,8 @@ import { cut } from "../core/cut.ts";
 import { idRule, isId, newId } from "../core/id.ts";
 import type { Engine } from "../engine/contract/engine.ts";
 import type { EventToSend } from "../engine/runtime.ts";
-import { longestKey, toStoredId, type SentEvent, type Sender, type Share } from "../engine/stored/sent-event.ts";
+import type { Share } from "../engine/rules/event-shares.ts";
+import { longestKey, toStoredId, type SentEvent, type Sender } from "../engine/stored/sent-event.ts";
 import { toText } from "./executions.ts";
 
 const Id = v.pipe(

@@ -368,7 +368,7 @@ export const engine: readonly Mutation[] = [
   },
   {
     breaks: "One event more is stored than limits.storedEvents allows",
-    file: "src/engine/stored/sent-event.ts",
+    file: "src/engine/rules/event-shares.ts",
     find: "count < Math.max(1,",
     replace: "count <= Math.max(1,",
     suite: "test/workflows/waits/events.test.ts",

@@ -19,7 +19,6 @@ import { toStoreError } from "./file/sqlite-error.ts";
 import { Store } from "./store/store.ts";
 import { startWatch, type Watch } from "./file/watch.ts";
 import type { ScheduleStore } from "../../engine/contract/schedules.ts";
-import type { SentEvent, Sending, Share } from "../../engine/stored/sent-event.ts";
 import { Commands } from "./commands.ts";
 import { openFile } from "./file/open-file.ts";
 import type { EngineParts } from "./engine-parts.ts";
@@ -168,11 +167,11 @@ export class EmbeddedEngine implements Engine {
     this.#mailbox = mailbox;
   }
 
-  async send(event: SentEvent, share: Share): Promise<Sending> {
+  readonly send: Engine["send"] = async (event, share) => {
     // One that is sent again hears that it is stored.
     if (this.#space.isFull && !this.#store.sentEvents.compare(event)) throw storeFull("nothing was sent");
     return this.#mailbox.send(event, share);
-  }
+  };
 
   /** A disk that is full or read-only does not prevent the start: everything can still be read. */
   #countCrashes(): void {

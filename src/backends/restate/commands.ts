@@ -1,4 +1,5 @@
-import type { SentEvent, Sending, Share } from "../../engine/stored/sent-event.ts";
+import type { Share } from "../../engine/rules/event-shares.ts";
+import type { SentEvent, Sending } from "../../engine/stored/sent-event.ts";
 import { busy, ServeError, shuttingDown } from "../../core/error.ts";
 import { newId } from "../../core/id.ts";
 import type { Metrics } from "../../core/metrics.ts";

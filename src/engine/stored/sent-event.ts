@@ -33,18 +33,6 @@ export const toSentId = (storedId: string): string => storedId.split(" ", 1)[0]!
 /** Empty for an event of such a version. */
 export const senderOf = (storedId: string): string => storedId.slice(toSentId(storedId).length + 1);
 
-/**
- * The part of `storedEvents` that a sender may use. Code has one half. Users and anonymous callers have the other half together,
- * and each of them a tenth of the whole. Without a provider, the anonymous caller may use its half alone.
- */
-export type Share = "half" | "tenth";
-
-/** Returns whether one more event fits into the share of its sender. `side` counts the events of code, or of all others. */
-export function hasRoom(storedEvents: number, share: Share, stored: { own: number; side: number }): boolean {
-  const isIn = (count: number, parts: number): boolean => count < Math.max(1, Math.floor(storedEvents / parts));
-  return isIn(stored.side, 2) && (share === "half" || isIn(stored.own, 10));
-}
-
 /** The result of sending: the event is stored, is stored already, or its id is that of another event. */
 export type Sending = "stored" | "known" | "conflict";
 

@@ -1,15 +1,8 @@
 import type { ObjectContext, ObjectSharedContext, VirtualObjectDefinition } from "@restatedev/restate-sdk";
 import type { JsonText } from "../../../core/json.ts";
 import type { Retention } from "../../../engine/retention.ts";
-import {
-  hasRoom,
-  isSameEvent,
-  senderOf,
-  toSentId,
-  type SentEvent,
-  type Sending,
-  type Share,
-} from "../../../engine/stored/sent-event.ts";
+import { hasRoom, type Share } from "../../../engine/rules/event-shares.ts";
+import { isSameEvent, senderOf, toSentId, type SentEvent, type Sending } from "../../../engine/stored/sent-event.ts";
 import { shortHandlers, reading, type Calls, type ServiceNames } from "../calls.ts";
 import type { RestateSdk } from "../sdk.ts";
 
