@@ -392,7 +392,7 @@ export const engine: readonly Mutation[] = [
     file: "src/engine/rules/take-events.ts",
     find: "return filter.isAnyAge === true || !head.isOlder;",
     replace: "return true;",
-    suite: "test/engine/rules.test.ts",
+    suite: "test/engine/rules/take-events.test.ts",
   },
   {
     breaks: "An execution with anyAge takes no event from before its start",
@@ -448,7 +448,7 @@ export const engine: readonly Mutation[] = [
     file: "src/engine/rules/transitions.ts",
     find: 'last !== undefined && "error" in last',
     replace: "last !== undefined",
-    suite: "test/engine/rules.test.ts",
+    suite: "test/engine/rules/transitions.test.ts",
   },
   {
     breaks: "A completed execution is cancelled",
@@ -462,14 +462,14 @@ export const engine: readonly Mutation[] = [
     file: "src/engine/rules/transitions.ts",
     find: "next.by : state.retriedBy",
     replace: "next.by : undefined",
-    suite: "test/engine/rules.test.ts",
+    suite: "test/engine/rules/transitions.test.ts",
   },
   {
     breaks: "Characters count for limits.executionBytes, not bytes",
     file: "src/engine/rules/value-bound.ts",
     find: "bytes + Buffer.byteLength(text)",
     replace: "bytes + text.length",
-    suite: "test/engine/rules.test.ts",
+    suite: "test/engine/rules/value-bound.test.ts",
   },
   {
     breaks: "A resume answers a later suspension than the one that its caller has seen",
