@@ -7,4 +7,5 @@ export { engine } from "./engine.ts";
 export { faults } from "./faults.ts";
 export { http } from "./http.ts";
 export { observability } from "./observability.ts";
+export { rules } from "./rules.ts";
 export { workflows } from "./workflows.ts";
