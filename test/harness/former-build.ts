@@ -10,17 +10,21 @@ const hostFile = "test/harness/former-host.ts";
 export class FormerBuild {
   readonly #folder: string;
 
-  constructor(commit: string, folder: string) {
+  /** `modules` are the files of today that its processes run, with those that they import. */
+  constructor(commit: string, folder: string, modules: readonly string[]) {
     this.#folder = folder;
     const tree = execFileSync("git", ["archive", commit, "src", "package.json"], { cwd: root, maxBuffer: 2 ** 28 });
     execFileSync("tar", ["x"], { cwd: folder, input: tree });
     symlinkSync(join(root, "node_modules"), join(folder, "node_modules"));
-    this.#copy(hostFile);
+    for (const file of [hostFile, ...modules.map((module) => relative(root, module))]) {
+      mkdirSync(dirname(join(folder, file)), { recursive: true });
+      copyFileSync(join(root, file), join(folder, file));
+    }
   }
 
   /** Starts a process of the former build that serves the config of a module. */
   async start(module: string, options: object): Promise<FormerProcess> {
-    const file = this.#copy(relative(root, module));
+    const file = join(this.#folder, relative(root, module));
     const child = spawn(process.execPath, [join(this.#folder, hostFile), file], {
       cwd: this.#folder,
       stdio: ["ignore", "ignore", "pipe", "ipc"],
@@ -34,13 +38,6 @@ export class FormerBuild {
     ended.catch(() => {});
     const [url] = (await Promise.race([once(child, "message"), ended])) as [string];
     return new FormerProcess(child, url);
-  }
-
-  #copy(file: string): string {
-    const target = join(this.#folder, file);
-    mkdirSync(dirname(target), { recursive: true });
-    copyFileSync(join(root, file), target);
-    return target;
   }
 }
 

@@ -6,8 +6,8 @@ import { DatabaseSync } from "node:sqlite";
 import { gunzipSync } from "node:zlib";
 import { expect, it } from "vitest";
 import { createFolder } from "../../harness/folders.ts";
-import type { Answer } from "../../harness/former-build.ts";
 import { startTestServer } from "../../harness/server.ts";
+import { withoutCopiedStarts, type OwnSteps } from "./copied-starts.ts";
 import create from "./work-app.ts";
 import { continueWork, type Answers } from "./work.ts";
 
@@ -33,7 +33,8 @@ async function open(commit: string): Promise<{ now: Answers; before: Answers }> 
     const { status, body: json, events } = await (body ? server.post(path, body) : server.get(path));
     return { status, body: json ?? events };
   }, folder);
-  const clean = (given: Answers): Answers => withoutCopiedStarts(withoutNews(given, madeAt, sql));
+  const toRole = (request: string): string => /workflows\/(.*)\/steps(\?.*)?$/.exec(request)?.[1] ?? "";
+  const clean = (given: Answers): Answers => withoutCopiedStarts(withoutNews(given, madeAt, sql), ownSteps, toRole);
   return { now: clean(now), before: clean(answers) };
 }
 
@@ -70,8 +71,7 @@ function withoutNews(answers: Answers, madeAt: string, sql: string): Answers {
   return JSON.parse(text) as Answers;
 }
 
-/** Forks, with the steps that they have not copied. */
-const ownSteps: Readonly<Record<string, readonly string[]>> = {
+const ownSteps: OwnSteps = {
   "approve/executions/fork-completed": ["end"],
   "approve/executions/fork-suspended": ["ask", "end"],
   "approve/executions/new-fork": ["end"],
@@ -82,15 +82,3 @@ const ownSteps: Readonly<Record<string, readonly string[]>> = {
   "nested/executions/new-fork-nested": ["sub", "sub/inner", "sub/confirm"],
   "parent/executions/new-fork-of-parent": ["ask"],
 };
-
-/** Removes the start times of copied steps. Today they are those of the original. Former builds showed the time of the end. */
-function withoutCopiedStarts(answers: Answers): Answers {
-  for (const [request, answer] of Object.entries(answers)) {
-    const [, execution = ""] = /workflows\/(.*)\/steps(\?.*)?$/.exec(request) ?? [];
-    const own = ownSteps[execution];
-    const steps: any[] = own ? (answer as Answer).body.data.items : [];
-    for (const step of steps.filter(({ path }) => !own!.includes(path)))
-      for (const one of [step, ...step.attempts]) delete one.startAt;
-  }
-  return answers;
-}

@@ -17,7 +17,7 @@ const toAsk =
   (path, body) =>
     server.request(path, body);
 
-const build = new FormerBuild(commit, toFolder("build"));
+const build = new FormerBuild(commit, toFolder("build"), [module]);
 const made = toFolder("made");
 writeFileSync(join(made, "ran"), "");
 const first = await build.start(module, { folder: made });

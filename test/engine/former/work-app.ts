@@ -1,5 +1,5 @@
-// The agents, workflows and schedules of the files in this folder. A former build made the files, so this module uses only
-// what each build has. A step that may run again writes a line to the file `ran`.
+// The agents, workflows and schedules that the server of a former build and that of today have in common. Each step that may
+// run again writes a line to the file `ran`. Steps wait for the file `open`, or for that of their execution.
 import { appendFileSync, existsSync } from "node:fs";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
@@ -22,9 +22,8 @@ const long = "long ".repeat(210);
 export default function create({ folder }: { readonly folder: string }): { config: Config } {
   const ran = (line: string): void => appendFileSync(join(folder, "ran"), `${line}\n`);
   const is = (file: string): boolean => existsSync(join(folder, file));
-  /** Waits for the file `open`. */
-  async function pass(signal: AbortSignal | undefined): Promise<void> {
-    while (!is("open")) await sleep(10, undefined, { ...(signal && { signal }) });
+  async function pass(signal: AbortSignal | undefined, { of }: { readonly of?: unknown } = {}): Promise<void> {
+    while (!is("open") && !is(`open-${String(of)}`)) await sleep(10, undefined, { ...(signal && { signal }) });
   }
   const note = (id: string, value: unknown = id): any =>
     andThen({
@@ -37,9 +36,9 @@ export default function create({ folder }: { readonly folder: string }): { confi
   const gated = (id: string): any =>
     andThen({
       id,
-      async execute({ executionId, idempotencyKey, signal }) {
+      async execute({ executionId, input, idempotencyKey, signal }) {
         ran(`${executionId} ${id} ${idempotencyKey}`);
-        await pass(signal);
+        await pass(signal, input as { of?: unknown });
         return id;
       },
     });
@@ -50,9 +49,31 @@ export default function create({ folder }: { readonly folder: string }): { confi
 
   const sub = defineWorkflow({ id: "sub" }).andThen(note("inner")).andThen(ask("confirm"));
   const short = defineWorkflow({ id: "short" }).andThen(note("only"));
+  const gate = defineWorkflow({ id: "gate" }).andThen(gated("gated"));
   const workflows = [
     sub,
     short,
+    gate,
+    defineWorkflow({ id: "outer" }).andThen({
+      id: "start",
+      async execute({ executionId, input, runtime }) {
+        ran(`${executionId} start`);
+        return (await runtime.start(gate, input)).result();
+      },
+    }),
+    defineWorkflow({
+      id: "line",
+      concurrency: { limit: 1, key: ({ input }) => String((input as { of?: unknown }).of).split("-")[0]! },
+    }).andThen(gated("gated")),
+    defineWorkflow({ id: "patient" }).andThen({
+      id: "retried",
+      retry: { attempts: 3, delay: 315_360_000_000 }, // ten years
+      execute({ executionId, attempt }) {
+        ran(`${executionId} retried ${attempt}`);
+        if (!is("mended")) throw new Error("Not mended");
+        return "mended";
+      },
+    }),
     defineWorkflow({ id: "approve" })
       .andThen(note("prepare", { long }))
       .andThen(ask("ask"))
@@ -85,9 +106,9 @@ export default function create({ folder }: { readonly folder: string }): { confi
         items: () => [1, 2, 3],
         step: andThen({
           id: "item",
-          async execute({ executionId, data, signal }) {
+          async execute({ executionId, input, data, signal }) {
             ran(`${executionId} item ${String(data)}`);
-            if (data === 3) await pass(signal);
+            if (data === 3) await pass(signal, input as { of?: unknown });
             return data;
           },
         }),

@@ -56,17 +56,31 @@ export async function beginWork(send: Ask, folder: string): Promise<void> {
   await ask(...talk("talked", "More"));
   await ask(...talk("approval", "Pay 5"));
   // These have no answer before the kill.
-  for (const [path, body] of [execute("slow", "running"), execute("loop", "looping"), talk("turn", "Hold 5")])
-    ask(path, body).catch(() => {});
+  const begin = ([path, body]: readonly [string, object]): void => void ask(path, body).catch(() => {});
+  for (const request of [execute("slow", "running"), execute("loop", "looping"), execute("outer", "outer")])
+    begin(request);
+  begin(talk("turn", "Hold 5"));
+  begin(execute("line", "line-first"));
+  begin(execute("patient", "retrying"));
   await untilBusy(folder);
+  begin(execute("line", "line-second"));
+  const stepsOf = async (workflow: string, id: string) => (await ask(pathOf(workflow, id, "steps"))).body.data.items;
+  await until(async () => (await stepsOf("patient", "retrying"))[0]?.status === "waiting", "a failed attempt");
+  await until(async () => (await ask("/executions?workflowId=line")).body.data.items.length === 2, "the line");
 }
+
+const inFlight = [
+  /^running gated/,
+  /^looping item 3/,
+  /^outer start/,
+  /^child:\S+ gated/,
+  /^line-first gated/,
+  /^hold/,
+];
 
 /** Resolves when the steps and the tool that wait for the gate have started. */
 const untilBusy = (folder: string): Promise<void> =>
-  until(
-    () => [/^running gated/, /^looping item 3/, /^hold/].every((one) => linesOf(folder).some((line) => one.test(line))),
-    "the steps in flight",
-  );
+  until(() => inFlight.every((one) => linesOf(folder).some((line) => one.test(line))), "the steps in flight");
 
 /** Reads everything in a file, continues it, and reads it again. Returns all answers. */
 export async function continueWork(ask: Ask, folder: string): Promise<Answers> {
@@ -128,7 +142,12 @@ export async function continueWork(ask: Ask, folder: string): Promise<Answers> {
   await keep(...talk("talked", "Once more"));
   const { approvalId } = (await ask("/approvals?userId=ada")).body.data.items[0];
   await keep(`/approvals/${approvalId}?userId=ada`, { approved: true });
+  await command("patient", "retrying", "suspend", { reason: "Stop" });
+  await command("patient", "retrying", "fork", { options: { executionId: "new-fork-retried" } });
+  await command("patient", "retrying", "cancel");
   writeFileSync(join(folder, "open"), "");
+  await settled("outer", "outer");
+  await settled("line", "line-second");
   await settled("slow", "running");
   await settled("loop", "looping");
   await until(async () => {
