@@ -6,6 +6,16 @@ import { dirname, join, relative } from "node:path";
 const root = join(import.meta.dirname, "../..");
 const hostFile = "test/harness/former-host.ts";
 
+/** Returns whether the history of this clone has a commit. A shallow clone may lack it. */
+export function hasCommit(commit: string): boolean {
+  try {
+    execFileSync("git", ["cat-file", "-e", `${commit}^{commit}`], { cwd: root, stdio: "ignore" });
+    return true;
+  } catch {
+    return false;
+  }
+}
+
 /** The source of a former commit in a folder. Node runs it as it is, with the packages of today. */
 export class FormerBuild {
   readonly #folder: string;
