@@ -15,7 +15,7 @@ import { freePort } from "./restate-server.ts";
 /** The last commit before the engine and both backends were refactored. It began executions without an id without a register. */
 const commit = "640412b4";
 const { TEST_RESTATE_INGRESS: ingress = "", TEST_RESTATE_ADMIN: admin = "" } = process.env;
-const timeout = 4 * patienceMs;
+const timeout = 8 * patienceMs;
 
 it(
   "reads and continues what a killed server of the build before left on a cluster, as that build did",
