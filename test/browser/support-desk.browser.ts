@@ -103,7 +103,8 @@ describe("the template support-desk, built and started", () => {
     await ada.sees("drop the parcel.");
     await ada.click("Delete Where is my order 1002?");
     await ada.page.getByText("How can we help?").waitFor();
-    expect(await ada.page.getByRole("navigation").getByRole("listitem").count()).toBe(2);
+    const listed = ada.page.getByRole("navigation").getByRole("listitem");
+    await until(async () => (await listed.count()) === 2, "two conversations");
 
     expect(problems).toEqual([]);
     server.process.kill("SIGTERM");

@@ -18,6 +18,11 @@ it(
     const { all } = replicas;
     const pick = (index: number) => all[index % 3]!;
     const gone: StartedStep[] = [];
+    const stateOf = async (id: string, index: number) =>
+      (await persist(() => pick(index).state("parent", id))) as { status: string; result?: unknown };
+    const lastAt = (id: string, steps: readonly StartedStep[]): number =>
+      steps.findLast((one) => one.id === id)?.at ?? 0;
+    const timesOf = (id: string): number => seen().filter((one) => one.id === id).length;
     const seen = (): StartedStep[] => [...gone, ...all.flatMap((replica) => replica.steps)];
     await forAll(ids, (id, index) =>
       persist(async () => {
@@ -28,12 +33,16 @@ it(
     for (let kill = 0; kill < kills; kill++) {
       const before = seen().length;
       await until(() => seen().length >= before + 2 * ids.length, "progress");
-      const { steps } = pick(kill);
+      const killed = pick(kill);
+      const interrupted = ids.filter((id) => all.every(({ steps }) => lastAt(id, steps) <= lastAt(id, killed.steps)));
+      const times = new Map(interrupted.map((id) => [id, timesOf(id)]));
       await replicas.replace(kill % 3);
-      gone.push(...steps);
+      gone.push(...killed.steps);
+      // A step that three kills in a row interrupt is suspended, as docs/durability.md says.
+      const continues = async (id: string): Promise<boolean> =>
+        timesOf(id) > times.get(id)! || (await stateOf(id, kill + 1)).status !== "running";
+      await forAll(interrupted, (id) => until(() => continues(id), `${id} to continue`));
     }
-    const stateOf = async (id: string, index: number) =>
-      (await persist(() => pick(index).state("parent", id))) as { status: string; result?: unknown };
     await forAll(ids, async (id, index) => {
       await until(async () => (await stateOf(id, index)).status !== "running", `${id} to end`);
       const children = new Set(

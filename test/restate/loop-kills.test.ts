@@ -1,7 +1,7 @@
 import { afterEach, expect, it } from "vitest";
 import { patienceMs } from "../harness/patience.ts";
 import { bySize } from "../harness/size.ts";
-import { until } from "../harness/waiting.ts";
+import { until, untilNone } from "../harness/waiting.ts";
 import { readStream } from "./event-reader.ts";
 import { persist, Replicas, type StartedStep } from "./replicas.ts";
 
@@ -23,7 +23,7 @@ it.each([1, 10])(
     await persist(async () => ((await replicas!.all[0]!.begin(workflow, "l")) === 202 ? true : undefined));
     for (let kill = 0; kill < kills; kill++) {
       const many = Math.round(((kill + 0.5) / kills) * count);
-      await until(() => new Set(started().map(({ step }) => step)).size >= many, `${many} items`);
+      await untilNone(() => Math.max(0, many - new Set(started().map(({ step }) => step)).size), "items");
       const last = ({ steps }: { steps: readonly StartedStep[] }): number => steps.at(-1)?.at ?? 0;
       const [driver] = [...replicas.all].toSorted((a, b) => last(b) - last(a));
       gone.push(...(await replicas.replace(replicas.all.indexOf(driver!))).steps);

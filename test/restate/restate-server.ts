@@ -29,9 +29,17 @@ export class RestateServer {
 
   /** Starts a server with an empty store. `settings` is more of its TOML file. */
   static async start(settings = ""): Promise<RestateServer> {
-    const server = RestateServer.#create(await toPlace("n1"), settings);
-    await server.run();
-    return server;
+    for (let attempt = 1; ; attempt++) {
+      const server = RestateServer.#create(await toPlace("n1"), settings);
+      try {
+        await server.run();
+        return server;
+      } catch (error) {
+        await server.remove();
+        // Another process has taken one of the ports meanwhile.
+        if (attempt === 3 || !server.#output.includes("Address in use")) throw error;
+      }
+    }
   }
 
   /** Starts the nodes of a cluster that keeps everything on two of them. */
