@@ -50,7 +50,7 @@ const config: (env: { mode: string }) => ViteUserConfig = ({ mode }) => ({
     // More than there are processors: many tests wait for processes that they have started, or for time to pass.
     maxWorkers: Math.ceil(availableParallelism() * 1.5),
     // Safety nets, not expectations: on a busy machine, a test that starts processes takes long.
-    testTimeout: 120_000,
+    testTimeout: mode === "full" ? 600_000 : 120_000,
     hookTimeout: 120_000,
     expect: { poll: { timeout: patienceMs, interval: 10 } },
     env: { TEST_SIZE: mode === "full" ? "full" : "quick", SEED: toSeed(mode) },
