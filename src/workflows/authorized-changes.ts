@@ -26,7 +26,8 @@ const maxWaiting = 1_000;
  * AC1 One reader gets each change with its state. Nothing is asked if the filter of no stream wants it.
  * AC2 Streams with the same config version and an equal user, as JSON, are an audience: `authorize` is asked once for all of them.
  * AC3 An audience gets changes in their order. A slow `authorize` delays its own audience only.
- * AC4 Nothing is kept of a change that all audiences have got, and nothing of an audience without streams.
+ * AC4 `authorize` is code of the author: it is not called while the engine passes a change.
+ * AC5 Nothing is kept of a change that all audiences have got, and nothing of an audience without streams.
  */
 export class AuthorizedChanges {
   readonly #engine: Engine;
@@ -35,8 +36,8 @@ export class AuthorizedChanges {
   /** The last states that an audience waits with. */
   readonly #states: WeakRef<ChangeQuestion>[] = [];
   readonly #reader: ChangeReader = {
-    // The work of all streams, not of the request that makes the change.
-    push: (change, state) => runOutOfScope(() => this.#ask(change, state)),
+    // The engine is in the middle of a commit. This is the work of all streams, not of the request that makes the change.
+    push: (change, state) => queueMicrotask(() => runOutOfScope(() => this.#ask(change, state))),
     end: () => this.#end(),
   };
   #reading: AbortController | undefined;

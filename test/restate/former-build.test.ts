@@ -12,7 +12,7 @@ import create from "./former-build-app.ts";
 import { busy, Group, inFlight, type Ask } from "./former-group.ts";
 import { freePort } from "./restate-server.ts";
 
-/** The last commit before the engine and both backends were refactored. It began executions without an id without a register. */
+/** The last commit before the engine and both backends were refactored. Its executions without an `executionId` have no register. */
 const commit = "640412b4";
 const { TEST_RESTATE_INGRESS: ingress = "", TEST_RESTATE_ADMIN: admin = "" } = process.env;
 const timeout = 8 * patienceMs;
