@@ -292,8 +292,11 @@ export class Client {
     const byRequest = suspension.reason === witness.suspendReason;
     const waiting: { stepId: string; data?: { round: number } }[] = suspension.pending ?? [suspension];
     const target = waiting[(plan.n + this.#resumes) % waiting.length]!;
-    // What is first in order need not be named.
-    const stepId = byRequest || (target === waiting[0] && plan.n % 2 === 0) ? undefined : target.stepId;
+    // At its deadline the step continues, and a request may suspend the execution behind it: its name would be an order to go
+    // back. What is first in order need not be named.
+    const mayPass = suspension.deadline !== undefined && plan.act?.what === "suspend";
+    const isNamed = !byRequest && !mayPass && (target !== waiting[0] || plan.n % 2 === 1);
+    const stepId = isNamed ? target.stepId : undefined;
     const round = (target.data?.round ?? 0) + 1;
     const tries = ++this.#resumes;
     // A rival who comes late must not find the next suspension, which would be his.
@@ -317,8 +320,7 @@ export class Client {
     const winners: Reply[] = [];
     const answers = await replies;
     const isOver = Date.now() >= Date.parse(suspension.deadline); // false without a deadline
-    // At its deadline the step has continued. A request may have suspended the execution then: it takes no data.
-    const mayBeOther = isOver && plan.act?.what === "suspend";
+    const mayBeOther = isOver && mayPass; // a suspension by request takes no data
     for (const [index, reply] of answers.entries()) {
       if (!reply) continue;
       this.checkStatus(witness, reply, [200, 404, 409, 500]);
