@@ -87,7 +87,7 @@ export function toCopiedRows(
       continue;
     }
     const key = fromEntryKey(row.key) ?? fromWakeKey(row.key);
-    const index = key && tree.parse(key.path.replace(/\/$/, ""))?.node.topIndex;
+    const index = key && tree.parse(key.path.replace(/\/$/, ""))?.node.stepIndex;
     if (key === undefined || index === undefined || index >= stepIndex) continue;
     const { path, suffix, generation } = key;
     const known = runs.get(index);
@@ -108,7 +108,7 @@ export function toCopiedRows(
     const { stepId = "" } = JSON.parse(row.body!) as { stepId?: string };
     const node = tree.find(stepId);
     if (node?.traits.shape !== "wait") return;
-    const run = runs.get(node.topIndex);
+    const run = runs.get(node.stepIndex);
     if (run?.rows.has(`${stepId}?`) && !run.rows.has(`~${stepId}`)) run.rows.set(`~${stepId}`, row);
   }
 }

@@ -51,9 +51,9 @@ it("says when each attempt and each wait of a run is due: durations by the monot
         if (type === "jump") clock.jump(ms);
         if (type === "attempt") {
           const delay = Math.max(0, ms);
-          const plan = { key, delay, dueAt: at + delay } as AttemptPlan;
+          const plan = { key } as AttemptPlan;
           plans.set(key, plan);
-          agenda.addDelay(plan, at);
+          agenda.addDelay(plan, at + delay, at);
           list.push({ key, isStart: true, isDate: false, end: clock.monotonic() + delay, at: at + delay });
         }
         if (type === "duration" || type === "date") {

@@ -52,8 +52,8 @@ export const engine: readonly Mutation[] = [
   {
     breaks: "A step that runs again after a step back sees its own former output",
     file: `${walk}/interpreter.ts`,
-    find: "topIndex < index))",
-    replace: "topIndex <= index))",
+    find: "stepIndex < index))",
+    replace: "stepIndex <= index))",
     suite: "test/engine/walk/decisions.test.ts",
   },
   {
@@ -195,8 +195,8 @@ export const engine: readonly Mutation[] = [
   {
     breaks: "The result of a step that ends while its execution is suspended is lost",
     file: `${runs}/run.ts`,
-    find: `if (status !== "suspended" || this.#inFlight === 0) this`,
-    replace: `if (status !== "suspended" || this.#inFlight >= 0) this`,
+    find: `if (status !== "suspended" || this.#unended === 0) this`,
+    replace: `if (status !== "suspended" || this.#unended >= 0) this`,
     suite: "test/engine/final-end.test.ts",
   },
   {

@@ -140,7 +140,7 @@ it("a drive whose code leads to other calls than its journal is replaced once", 
       walk.next = (input) => {
         const { starts, ...decision } = next(input);
         // Its journal has a run where this code sleeps.
-        const toLater = (plan: AttemptPlan) => ({ ...plan, delay: hourMs, dueAt: plan.dueAt + hourMs });
+        const toLater = (plan: AttemptPlan) => ({ ...plan, dueAt: Date.now() + hourMs });
         return { ...decision, starts: isOther ? starts.map(toLater) : starts };
       };
       return walk;

@@ -93,7 +93,7 @@ export class Drive implements RunPort<Request>, Admissible {
   #committed: StoredState;
   /** The rows that are being written, for values that refer to them. */
   readonly #unwritten = new Map<number, JournalRow>();
-  /** The number of changes that are being written. */
+  /** The number of changes that are being written. The run counts a change longer: until it is published. */
   #writing = 0;
   /** The attempts that wait for a slot. */
   #held: AttemptPlan[] = [];

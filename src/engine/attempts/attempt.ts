@@ -20,7 +20,6 @@ import type { AttemptPlan, AttemptResult, LoopStart } from "../walk/decision.ts"
 import { armSoon } from "./arm-soon.ts";
 import { Context, type ContextSource } from "./context.ts";
 import { toStoredError, type OnFailure } from "./failures.ts";
-import { LoopItems } from "./loop-items.ts";
 import type { LoggedFailures } from "./logged-failures.ts";
 import type { Outputs } from "../walk/interpreter.ts";
 import type { WalkSpans } from "./spans.ts";
@@ -59,6 +58,7 @@ export class Attempt implements CodeTools, ContextSource {
   #runtime: StepRuntime | undefined;
   #records: Promise<AttemptRecords> | undefined;
   #hasRecords = false;
+  #loop: LoopStart | undefined;
 
   constructor(host: AttemptHost, plan: AttemptPlan, code: TableCode, outputs: Outputs) {
     this.host = host;
@@ -97,18 +97,17 @@ export class Attempt implements CodeTools, ContextSource {
     if (inputSchema) context.data = await this.#conform(inputSchema, context.data, "input");
     let value = await execute(context, this);
     if (outputSchema) value = await this.#conform(outputSchema, value, outputNames[this.plan.suffix[0] ?? ""]!);
-    const loop = value instanceof LoopItems ? value : undefined;
-    const text = toJsonText(loop ? loop.items : value, "result", this.host.stepValueBytes);
+    const text = toJsonText(value, "result", this.host.stepValueBytes);
     const at = this.host.clock.now();
-    return loop ? { at, loop: loop.start, value: text } : { at, value: text };
+    return this.#loop ? { at, loop: this.#loop, value: text } : { at, value: text };
   }
 
   get limits(): StepLimits {
     return this.host.limits;
   }
 
-  beginLoop(start: LoopStart, items: readonly unknown[] | undefined): LoopItems {
-    return new LoopItems(start, items);
+  beginLoop(start: LoopStart): void {
+    this.#loop = start;
   }
 
   ask(agent: Agent, prompt: Prompt, options: AskOptions): Promise<unknown> {

@@ -1,7 +1,7 @@
 import type { Authorize } from "../../core/authorize.ts";
 import type { Schema } from "../../core/schema.ts";
 import type { AskOptions } from "./ask.ts";
-import type { EventFilter, ParkedBranch, Position, StoredError } from "../execution.ts";
+import type { EventFilter, ParkedBranch, StoredError } from "../execution.ts";
 import type { Agent, Prompt, WorkflowReference } from "./reference.ts";
 import type { StepContext } from "./step-context.ts";
 import type { Until } from "./until.ts";
@@ -123,8 +123,8 @@ export interface CodeTools {
   /** The value that the step passed as `argument`. */
   readonly argument: unknown;
   readonly limits: StepLimits;
-  /** Makes the result of an entry the beginning of a loop, with its items. */
-  beginLoop(loop: LoopStart, items: readonly unknown[] | undefined): unknown;
+  /** The value that the code returns is the items of a loop, which begins with it. */
+  beginLoop(loop: LoopStart): void;
 }
 /** The limits of loops and waits, from the config. */
 export interface StepLimits {
@@ -150,7 +150,7 @@ export interface StepOutput {
 }
 
 type Operation =
-  | { readonly type: "entry"; readonly position: Position; readonly plan: AttemptPlan }
+  | { readonly type: "entry"; readonly plan: AttemptPlan }
   /** The branch waits for a person, a time or an event. */
   | { readonly type: "park"; readonly branch: ParkedBranch<Value> }
   /** The branch has failed for good. It continues when the execution is retried. */

@@ -32,8 +32,8 @@ export class Agenda {
   }
 
   /** Adds the retry delay of an attempt; `now` is the time by which it is measured. */
-  addDelay(plan: AttemptPlan, now: number): void {
-    this.#delays.set(plan, this.#toEnd(plan.dueAt, now));
+  addDelay(plan: AttemptPlan, dueAt: number, now: number): void {
+    this.#delays.set(plan, this.#toEnd(dueAt, now));
   }
 
   /** Adds the waits of a decision; `now` is the time by which durations are measured, undefined if they follow the wall clock. */

@@ -41,7 +41,7 @@ export class Run<Request = unknown> {
   #writing = 0;
   #isPreceded = false;
   /** The number of attempts that were started and have not ended. */
-  #inFlight = 0;
+  #unended = 0;
   /** The attempts to start, in order. */
   #starts: AttemptPlan[] = [];
   /** Undefined until the first retry delay, wait or event: most executions have none. */
@@ -115,7 +115,7 @@ export class Run<Request = unknown> {
   /** An attempt has ended, or was not started. */
   end(plan: AttemptPlan, result: AttemptResult | typeof notStarted): void {
     if (this.#isReleased) return;
-    this.#inFlight--;
+    this.#unended--;
     if (result === notStarted) this.#starts.push(plan);
     // The result of an attempt that has lost a race is dropped.
     if (result === notStarted || !this.#walk.isWaitingFor(plan.key)) return this.#proceed();
@@ -235,7 +235,7 @@ export class Run<Request = unknown> {
         this.#starts.push(plan);
         continue;
       }
-      this.#inFlight++;
+      this.#unended++;
       this.#port.start(plan);
       if (this.#isStopped) return; // a start can fail the run
     }
@@ -246,7 +246,7 @@ export class Run<Request = unknown> {
   #addStarts(starts: readonly AttemptPlan[], now: number): void {
     for (const plan of starts) {
       this.#starts.push(plan);
-      if (plan.delay !== 0) this.#openWaits().agenda.addDelay(plan, now);
+      if (plan.dueAt !== undefined) this.#openWaits().agenda.addDelay(plan, plan.dueAt, now);
     }
   }
 
@@ -254,11 +254,11 @@ export class Run<Request = unknown> {
   #leaveIfIdle(): void {
     const { status } = this.#committed;
     if (this.#isReleased || status === "running" || this.isAhead || this.#waits?.isSearching) return;
-    if (status !== "suspended" || this.#inFlight === 0) this.#port.leave();
+    if (status !== "suspended" || this.#unended === 0) this.#port.leave();
   }
 
   #setAlarm(times: NextTimes | undefined): void {
-    if (this.#waits) this.#port.alarm(times, this.#inFlight === 0 && this.#writing === 0);
+    if (this.#waits) this.#port.alarm(times, this.#unended === 0 && this.#writing === 0);
   }
 
   /** Starts no further attempts. */

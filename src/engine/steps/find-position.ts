@@ -27,7 +27,7 @@ function findPosition(steps: readonly StepRecord[]): Position | undefined {
   );
   const innermost = [...findInnermost(undefined)];
   const found = innermost.find(({ suspension }) => !suspension) ?? innermost[0];
-  return found && { stepIndex: found.node.topIndex, stepId: found.node.path };
+  return found && { stepIndex: found.node.stepIndex, stepId: found.node.path };
 
   function* findInnermost(parent: string | undefined): Generator<StepRecord> {
     for (const step of open.get(parent) ?? []) {

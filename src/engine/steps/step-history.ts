@@ -194,14 +194,14 @@ export class StepHistory {
       return;
     }
     const node = stepId === undefined ? undefined : this.#tree.find(stepId);
-    if (node && !node.parent) this.#goBack(node.topIndex, at);
+    if (node && !node.parent) this.#goBack(node.stepIndex, at);
   }
 
   /** Steps from here on that have not ended were dropped. */
-  #goBack(topIndex: number, at: number): void {
+  #goBack(stepIndex: number, at: number): void {
     const verdicts = this.#judgeAll(at);
     for (const [run, { status, endAt }] of verdicts) {
-      if (run.end || run.node.topIndex < topIndex) continue;
+      if (run.end || run.node.stepIndex < stepIndex) continue;
       if (run.isInFlight) run.addAttempt(at);
       run.end = { status: status === "error" ? "error" : "aborted", at: endAt ?? at };
     }

@@ -14,7 +14,7 @@ export interface StepNode {
   /** The place in the definition. */
   readonly index: number;
   /** The index of the top-level step that it is in. */
-  readonly topIndex: number;
+  readonly stepIndex: number;
   /** The step of the definition that contains it. */
   readonly parent: StepNode | undefined;
   readonly children: readonly StepNode[];
@@ -96,14 +96,14 @@ function toNodes(steps: readonly DescribedStep[]): ReadonlyMap<string, StepNode>
   const nodes = new Map<string, StepNode>();
   /** The last step at each depth. */
   const last: (StepNode & { readonly children: StepNode[] })[] = [];
-  let topIndex = -1;
+  let stepIndex = -1;
   for (const [index, [path, type, depth, mark, traits]] of steps.entries()) {
-    if (depth === 0) topIndex++;
+    if (depth === 0) stepIndex++;
     const parent = depth === 0 ? undefined : last[depth - 1];
     const before = !parent ? last[0] : isSequential(parent.traits) ? parent.children.at(-1) : undefined;
     const stepId = path.slice(path.lastIndexOf("/") + 1);
     const isRedacted = mark === "redacted";
-    const own = { path, codePath: path, stepId, type, traits, index, topIndex, isRedacted };
+    const own = { path, codePath: path, stepId, type, traits, index, stepIndex, isRedacted };
     const node = { ...own, parent, children: [], before };
     parent?.children.push(node);
     last[depth] = node;

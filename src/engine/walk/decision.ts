@@ -65,14 +65,14 @@ export interface Decision {
 export interface AttemptPlan {
   /** The journal key of the result. */
   readonly key: string;
+  readonly stepIndex: number;
   readonly path: string;
   /** The path without the numbers of iterations, under which the code is found. */
   readonly codePath: string;
   readonly suffix: EntrySuffix;
   readonly attempt: number;
-  /** Milliseconds to wait before the start, and the time at which they are over by the time of the journal. */
-  readonly delay: number;
-  readonly dueAt: number;
+  /** The end of a retry delay, by the time of the journal. */
+  readonly dueAt: number | undefined;
   readonly idempotencyKey: string;
   readonly data: Value;
   readonly argument?: Value;

@@ -28,7 +28,7 @@ export function* runWait(
   const due: Due | undefined =
     until && ("ms" in until ? { at: state.clock + until.ms, isElapsed: true } : { at: until.date });
   const branch: ParkedBranch<Value> = {
-    stepIndex: state.topIndex,
+    stepIndex: state.stepIndex,
     stepId: path,
     kind,
     key: toWakeKey(stableKey, state.nextCount(`~${stableKey}`)),
@@ -55,19 +55,19 @@ export function* runEntry(
   const { retry } = findCode(state.codes, codePath, suffix);
   const stableKey = toStableKey(path, suffix, state.generation);
   const idempotencyKey = toIdempotencyKey(state.executionId, stableKey);
-  const position = { stepIndex: state.topIndex, stepId: path };
+  const { stepIndex } = state;
   let resumed = first;
   for (let attempt = 1; ;) {
     const key = toEntryKey(stableKey, state.nextCount(stableKey));
     const delay = toRetryDelay(retry, attempt, idempotencyKey);
     const plan: AttemptPlan = {
       key,
+      stepIndex,
       path,
       codePath,
       suffix,
       attempt,
-      delay,
-      dueAt: state.clock + delay,
+      dueAt: delay === 0 ? undefined : state.clock + delay,
       idempotencyKey,
       data,
       argument,
@@ -75,12 +75,12 @@ export function* runEntry(
       resumed,
     };
     // As Fibers sends it; undefined when the attempt was aborted and the execution is retried.
-    const result = (yield { type: "entry", position, plan }) as EntryResult | undefined;
+    const result = (yield { type: "entry", plan }) as EntryResult | undefined;
     if (!result) {
       attempt = 1;
     } else if ("suspended" in result) {
       const wakeKey = toWakeKey(stableKey, state.nextCount(`~${stableKey}`));
-      const branch: ParkedBranch<Value> = { ...position, key: wakeKey, at: result.at, ...result.suspended };
+      const branch: ParkedBranch<Value> = { stepIndex, stepId: path, key: wakeKey, at: result.at, ...result.suspended };
       resumed = (yield { type: "park", branch }) as ResumeInput; // as Fibers sends it
       attempt = 1;
     } else if (!("error" in result)) {

@@ -24,7 +24,6 @@ interface Fiber {
   /** The input that came for the branch before it was aborted. */
   held?: Ready | undefined;
   plan?: AttemptPlan | undefined;
-  position?: Position | undefined;
   parked?: ParkedBranch<Value> | undefined;
   child?: Fork | undefined;
 }
@@ -115,7 +114,8 @@ export class Fibers {
 
   /** The first step in flight, else the first one that waits for a resume. */
   position(): Position | undefined {
-    for (const { plan, position, isAborted } of this.#open()) if (plan && !isAborted) return position;
+    for (const { plan, isAborted } of this.#open())
+      if (plan && !isAborted) return { stepIndex: plan.stepIndex, stepId: plan.path };
     return this.parkedBranches()[0];
   }
 
@@ -144,7 +144,7 @@ export class Fibers {
     const { fiber } = ready;
     if (fiber.over) return;
     if (fiber.isAborted) return void (fiber.held = ready);
-    fiber.plan = fiber.position = fiber.parked = fiber.child = undefined;
+    fiber.plan = fiber.parked = fiber.child = undefined;
     let next: ReturnType<Branch["next"]>;
     try {
       next = fiber.branch.next(ready.send);
@@ -157,7 +157,6 @@ export class Fibers {
     switch (operation.type) {
       case "entry":
         fiber.plan = operation.plan;
-        fiber.position = operation.position;
         this.waiting.set(operation.plan.key, fiber);
         this.#starts.push(operation.plan);
         return;

@@ -84,7 +84,7 @@ export class Interpreter {
   /** The step in flight, else the next one. */
   position(): Position {
     const { steps } = this.#workflow;
-    const stepIndex = Math.max(0, Math.min(this.#state.topIndex, steps.length - 1));
+    const stepIndex = Math.max(0, Math.min(this.#state.stepIndex, steps.length - 1));
     const found = this.#fibers.position() ?? { stepIndex, stepId: steps[stepIndex]?.id ?? "" };
     return { stepIndex: found.stepIndex, stepId: found.stepId };
   }
@@ -151,7 +151,7 @@ export class Interpreter {
   /** Forgets the outputs of later steps, and that they have begun. The steps from here on run under new journal keys. */
   #goBack(index: number, resumed: ResumeInput): void {
     this.#state.generation++;
-    this.#outputs = new Map([...this.#outputs].filter(([, { topIndex }]) => topIndex < index));
+    this.#outputs = new Map([...this.#outputs].filter(([, { stepIndex }]) => stepIndex < index));
     // A resume may name one of these, if the position that it was checked against is old.
     this.#stepData.length = index + 1;
     this.#fibers.setRoot(this.#runTop(index, this.#stepData[index], resumed));
@@ -174,7 +174,7 @@ export class Interpreter {
     let data = start;
     for (const [index, step] of workflow.steps.entries()) {
       if (index < from) continue;
-      this.#state.topIndex = index;
+      this.#state.stepIndex = index;
       this.#stepData[index] = data;
       ({ value: data } = yield* runner.step(step, data, index === from ? resumed : undefined));
     }
@@ -206,14 +206,14 @@ export class Interpreter {
 
   *#runStep(runner: StepRunner, prefix: string, step: Step, data: Value, resumed?: ResumeInput): Branch {
     const from = prefix + step.id;
-    const stepIndex = this.#state.topIndex;
+    const stepIndex = this.#state.stepIndex;
     const { type: stepType } = step;
     const isCopied = this.#state.isCopied;
     if (isCopied) (this.#copied ??= []).push([from]);
     else this.#events.push({ type: "step-start", from, stepIndex, stepType, attempt: 1 });
     const outcome = yield* step.run(runner, data, resumed);
     const { value, attempt = 1, skipped } = outcome;
-    this.#outputs.set(from, { value, topIndex: stepIndex });
+    this.#outputs.set(from, { value, stepIndex });
     const status = skipped ? "skipped" : "success";
     if (isCopied) (this.#copied ??= []).push([from, status]);
     else this.#events.push({ type: "step-complete", from, stepIndex, stepType, attempt, status });
@@ -240,7 +240,7 @@ export class Interpreter {
   }
 }
 
-export type Outputs = Map<string, { readonly value: Value; readonly topIndex: number }>;
+export type Outputs = Map<string, { readonly value: Value; readonly stepIndex: number }>;
 
 /** The path of an iteration of a loop: `each/3`. */
 const isIteration = /\/\d+$/;

@@ -14,7 +14,7 @@ export class WalkState {
   /** The number of resumes that went back to an earlier step. */
   generation = 0;
   /** The index of the top-level step that the walk has reached. */
-  topIndex = 0;
+  stepIndex = 0;
   /** The number of entries of each stable key. */
   readonly #counts = new Map<string, number>();
 
@@ -33,7 +33,7 @@ export class WalkState {
 
   /** The walk is at a step that was copied: each of its entries has one result, the last one of the original. */
   get isCopied(): boolean {
-    return this.generation === 0 && this.topIndex < this.#firstIndex;
+    return this.generation === 0 && this.stepIndex < this.#firstIndex;
   }
 
   /** Returns the number of the next entry of a stable key. One that is aborted has no journal row. */

@@ -135,7 +135,8 @@ async function beginLoop(options: AnyForEach, context: AnyContext, tools: CodeTo
       `andForEach ${id}: ${found.length} items are more than limits.loopItems allows (${loopItems})`,
     );
   const loop = { count: found.length, concurrency: Math.min(concurrency, loopConcurrency), onError };
-  return tools.beginLoop(items ? loop : { ...loop, isData: true }, items ? found : undefined);
+  tools.beginLoop(items ? loop : { ...loop, isData: true });
+  return items && found;
 }
 
 function mapItem({ map }: AnyForEach, context: AnyContext, argument: unknown): unknown {

@@ -69,9 +69,9 @@ it("reads a failure from its row as it was written, and from a row of an older v
 
 it("gives a step all its attempts again when it is resumed, and when the execution is retried", () => {
   const suspended = [failure("s#1", false), suspension("s#2")];
-  expect(decide(flow(2), [...suspended, resume]).starts).toMatchObject([{ key: "s#3", attempt: 1, delay: 0 }]);
+  expect(decide(flow(2), [...suspended, resume]).starts).toMatchObject([{ key: "s#3", attempt: 1, dueAt: undefined }]);
   const failed = [failure("s#1", false), failure("s#2", true)];
-  expect(decide(flow(2), [...failed, retry]).starts).toMatchObject([{ key: "s#3", attempt: 1, delay: 0 }]);
+  expect(decide(flow(2), [...failed, retry]).starts).toMatchObject([{ key: "s#3", attempt: 1, dueAt: undefined }]);
 });
 
 it("runs a branch again whose failure came while the execution was held, and was not the first", () => {

@@ -44,7 +44,7 @@ function* run(scripts: Script[], index: number, isMended: () => boolean, begun: 
     }
     for (let tries = 1; ; tries++) {
       const key = keyOf(index, wait, tries);
-      const found = yield { type: "entry", position: { stepIndex: 0, stepId: key }, plan: { key } as AttemptPlan };
+      const found = yield { type: "entry", plan: { key } as AttemptPlan };
       if (found === undefined) continue; // it was aborted, and is retried
       if (kind === "entry" || isMended()) break;
       yield { type: "fail", error: { message: placeOf(key) } };
