@@ -1,5 +1,5 @@
 import { setImmediate } from "node:timers/promises";
-import { andThen, defineWorkflow, type StepContext } from "agentserve";
+import { defineWorkflow, type StepContext } from "agentserve";
 import { expect, it } from "vitest";
 import { unchecked } from "../../src/core/caller.ts";
 import { begin } from "../../src/workflows/executions.ts";
@@ -65,58 +65,6 @@ it("keeps the numbers of events when what was suspended is cancelled after a res
   const { events } = readFile(file).get("x")!;
   expect(events.slice(0, seen.length), "what a reader had seen before the restart").toEqual(seen);
   checkJournal(readFile(file).get("x")!, definition, book);
-});
-
-it("starts nothing for a resume that is decided and not yet in the file", async () => {
-  const book = new Book();
-  /** The turns of the microtask queue between a resume and the release of the only slot: some are before its commit. */
-  const moments = [0, 20, 40, 80, 160];
-  const begun = new Set<string>();
-  let end: () => Promise<void> = () => Promise.resolve();
-  let gate = Promise.withResolvers<void>();
-  const definition = defineWorkflow({ id: "in-turn" })
-    .andThen({
-      id: "a",
-      execute({ executionId, signal }): Promise<void> | undefined {
-        begun.add(executionId);
-        if (executionId.startsWith("asks")) return undefined;
-        return new Promise((_, reject) => signal.addEventListener("abort", () => reject(signal.reason)));
-      },
-    })
-    .andRace({
-      id: "r",
-      steps: [
-        andThen({ id: "winner", execute: () => 1 }),
-        andThen({ id: "loser", execute: () => gate.promise.then(() => end()) }),
-      ],
-    })
-    .andThen({ id: "s", execute: ({ suspend }) => suspend("ask") });
-  const file = newFile();
-  const before = await openWorld(file, definition, book, { runningExecutions: moments.length });
-  for (const at of moments)
-    await begin(before.engine, before.runnable, input, { executionId: `hangs-${at}` }, unchecked);
-  while (begun.size < moments.length) await setImmediate();
-  for (const at of moments) await before.engine.suspend(`hangs-${at}`, "outside");
-  await before.close(0);
-
-  const { engine, runnable, close } = await openWorld(file, definition, book, { runningExecutions: 1 });
-  for (const at of moments) {
-    const { promise, resolve } = Promise.withResolvers<unknown>();
-    gate = Promise.withResolvers();
-    end = async () => {
-      resolve(engine.resume(`hangs-${at}`, 1, {}, runnable));
-      await later(at, "microtasks");
-    };
-    await begin(engine, runnable, input, { executionId: `asks-${at}` }, unchecked);
-    await engine.settled(`asks-${at}`, 0); // it keeps the only slot, because of the loser
-    gate.resolve();
-    expect(await promise).toMatchObject({ status: "running" });
-    await later(10, "immediates");
-    expect(book.byEntry.get(`hangs-${at}/a#1`)).toBe(2);
-    await engine.cancel(`hangs-${at}`, "enough");
-  }
-  await close(0);
-  expect(book.problems).toEqual([]);
 });
 
 // A suspend that lands in the very transaction of a step's entry, or of the completion.

@@ -50,9 +50,9 @@ export class World implements RunPort<"made"> {
   state: ExecutionState = { execution, status: "running", epoch: 0 };
   #stored: ExecutionState = this.state;
   /** The commands that were made before the run heard of them. */
+  readonly #made: { readonly epoch: number; readonly next: Transition }[] = [];
   /** The last one has preceded a transition of the run, which has not heard of it. */
   #isOwed = false;
-  readonly #made: { readonly epoch: number; readonly next: Transition }[] = [];
   readonly rows: JournalRow[] = [];
   seq = 0;
   /** The rows whose own transition was preceded. */

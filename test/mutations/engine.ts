@@ -190,7 +190,7 @@ export const engine: readonly Mutation[] = [
     file: `${runs}/run.ts`,
     find: `return this.#committed.status === "running" && this.#decided.status`,
     replace: `return this.#decided.status`,
-    suite: "test/engine/commit-moments.test.ts",
+    suite: "test/engine/port.test.ts",
   },
   {
     breaks: "The result of a step that ends while its execution is suspended is lost",
