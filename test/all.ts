@@ -3,6 +3,7 @@
 import { execFileSync, spawn } from "node:child_process";
 import { once } from "node:events";
 import { readFileSync, rmSync } from "node:fs";
+import { projects } from "./restate/projects.ts";
 import { toLine, type Failure, type Report } from "./tally/report.ts";
 
 interface Suite {
@@ -29,7 +30,12 @@ const ciSuites = (): Suite[] => [
   { command: "npm run test:browser -- --project 'main path'", again: "npm run test:browser --" },
 ];
 const allSuites = (): Suite[] =>
-  ["full", "restate", "browser", "hosts"].map((name) => ({ command: `npm run test:${name}`, again: "" }));
+  [
+    "npm run test:full",
+    ...projects.map((name) => `npm run test:restate -- --project '${name}'`),
+    "npm run test:browser",
+    "npm run test:hosts",
+  ].map((command) => ({ command, again: "" }));
 
 function toPart(): number {
   const hash = execFileSync("git", ["rev-parse", "--short=8", "HEAD"], { encoding: "utf8" });
