@@ -1,5 +1,5 @@
 import { busy, ServeError } from "../../core/error.ts";
-import type { Resume } from "../../engine/contract/engine.ts";
+import type { Resume, RetryOptions } from "../../engine/contract/engine.ts";
 import type { Program } from "../../engine/contract/program.ts";
 import type { ExecutionState, Position, Transition } from "../../engine/execution.ts";
 import { isLegal } from "../../engine/rules/transitions.ts";
@@ -48,12 +48,7 @@ export class Commands {
     return this.#continue(id, { epoch, branch }, toNext, program);
   }
 
-  retry(
-    id: string,
-    epoch: number,
-    how: Pick<Resume, "by" | "trace">,
-    program: Program,
-  ): Promise<ExecutionState | false> {
+  retry(id: string, epoch: number, how: RetryOptions, program: Program): Promise<ExecutionState | false> {
     const toNext = (): Transition => ({ at: this.#parts.clock.now(), to: "running", isRetry: true, ...how });
     return this.#continue(id, { epoch }, toNext, program);
   }

@@ -4,7 +4,7 @@ import { busy, ServeError, shuttingDown } from "../../core/error.ts";
 import { newId } from "../../core/id.ts";
 import type { Metrics } from "../../core/metrics.ts";
 import type { JsonText } from "../../core/json.ts";
-import type { BeginOptions, Resume } from "../../engine/contract/engine.ts";
+import type { BeginOptions, Resume, RetryOptions } from "../../engine/contract/engine.ts";
 import type { Program } from "../../engine/contract/program.ts";
 import type { ForkSource } from "../../engine/fork.ts";
 import type { Execution, ExecutionState, Position, Transition } from "../../engine/execution.ts";
@@ -158,12 +158,7 @@ export class Commands {
     const { branch, ...rest } = how;
     return this.#continue(id, { epoch, branch }, { at: Date.now(), to: "running", ...rest }, program);
   }
-  retry(
-    id: string,
-    epoch: number,
-    how: Pick<Resume, "by" | "trace">,
-    program: Program,
-  ): Promise<ExecutionState | false> {
+  retry(id: string, epoch: number, how: RetryOptions, program: Program): Promise<ExecutionState | false> {
     return this.#continue(id, { epoch }, { at: Date.now(), to: "running", isRetry: true, ...how }, program);
   }
 

@@ -62,12 +62,7 @@ export interface Engine {
   suspend(id: string, reason: string): Promise<ExecutionState | false>;
   resume(id: string, epoch: number, how: Resume, program: Program): Promise<ExecutionState | false>;
   /** Continues a failed execution: the entries that failed, and those that were aborted because of it, run again. */
-  retry(
-    id: string,
-    epoch: number,
-    how: Pick<Resume, "by" | "trace">,
-    program: Program,
-  ): Promise<ExecutionState | false>;
+  retry(id: string, epoch: number, how: RetryOptions, program: Program): Promise<ExecutionState | false>;
   cancel(id: string, reason: string): Promise<ExecutionState | false>;
   /** Stores an event and hands it to the executions that wait for it, now or later. Durable when it resolves. */
   send(event: SentEvent, share: Share): Promise<Sending>;
@@ -149,6 +144,7 @@ export interface Resume {
   readonly by?: Caller | undefined;
   readonly trace?: SpanIds | undefined;
 }
+export type RetryOptions = Pick<Resume, "by" | "trace">;
 /** A start or a transition of an execution. */
 export interface ExecutionChange {
   readonly executionId: string;
