@@ -1,5 +1,5 @@
 // npm run test:all: every suite, then one table. `node test/all.ts ci`: the suites of `.ci/run`, with one more try for
-// failed files. Both end with the lines that `test/tally.ts` prints for one suite.
+// failed files. `node test/all.ts restate`: those on restate-server. All end with the lines that `test/tally.ts` prints for one suite.
 import { execFileSync, spawn } from "node:child_process";
 import { once } from "node:events";
 import { readFileSync, rmSync } from "node:fs";
@@ -29,22 +29,25 @@ const ciSuites = (): Suite[] => [
   { command: `npm run test:restate -- --shard ${toPart()}/${restateParts}`, again: "npm run test:restate --" },
   { command: "npm run test:browser -- --project 'main path'", again: "npm run test:browser --" },
 ];
-const allSuites = (): Suite[] =>
-  [
-    "npm run test:full",
-    ...projects.map((name) => `npm run test:restate -- --project '${name}'`),
-    "npm run test:browser",
-    "npm run test:hosts",
-  ].map((command) => ({ command, again: "" }));
+const toSuite = (command: string): Suite => ({ command, again: "" });
+const restateSuites = (): Suite[] => projects.map((name) => toSuite(`npm run test:restate -- --project '${name}'`));
+const allSuites = (): Suite[] => [
+  toSuite("npm run test:full"),
+  ...restateSuites(),
+  toSuite("npm run test:browser"),
+  toSuite("npm run test:hosts"),
+];
 
 function toPart(): number {
   const hash = execFileSync("git", ["rev-parse", "--short=8", "HEAD"], { encoding: "utf8" });
   return (Number.parseInt(hash, 16) % restateParts) + 1;
 }
 
-const isCi = process.argv[2] === "ci";
+const [which] = process.argv.slice(2);
+const isCi = which === "ci";
+const suites = isCi ? ciSuites() : which === "restate" ? restateSuites() : allSuites();
 const results: Result[] = [];
-for (const suite of isCi ? ciSuites() : allSuites()) results.push(await runSuite(suite));
+for (const suite of suites) results.push(await runSuite(suite));
 print();
 
 async function runSuite(suite: Suite): Promise<Result> {

@@ -64,7 +64,7 @@ it("pages through a long loop and leaves other work its turns", async () => {
   expect(paths.filter((path) => path.endsWith("/pay"))).toEqual(
     Array.from({ length: 200 }, (_, index) => `each/${index}/pay`),
   );
-  // An item has two rows; 250 of them may be read in one turn.
   console.log(`steps of a loop of ${count} items: ${turns} turns of other work`);
+  // An item has two rows, of which 250 are read in one turn.
   expect(turns).toBeGreaterThan((2 * count) / 400);
 });
