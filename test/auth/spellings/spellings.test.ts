@@ -278,8 +278,9 @@ const print = ({ spelling, signed }: Signed): string =>
 /** Something else than a refusal, the answer to a preflight, and what is open to all. */
 const isAnswer = ({ status, head }: Reply): boolean => status < 400 && status !== 204 && !/^x-open: 1/m.test(head);
 
-/** The page of the console, which holds no data: a browser gets it at `/`, and `GET http:/x` means that path of the host x. */
-const isConsole = ({ text }: Reply): boolean => text.includes("/console/assets/console.js");
+/** The console page, which holds no data: a browser gets it at `/`, and `GET http:/x` means that path of the host x. */
+const isConsole = ({ text, head }: Reply): boolean =>
+  text === "" ? head.includes("img-src 'self' data: blob:") : text.includes("console/assets/console.js");
 
 /** What is wrong with an answer, whoever asked. */
 function findFaults(request: Signed, { status, head, text }: Reply): string[] {
