@@ -1,6 +1,9 @@
 import config from "../../vitest.restate.config.ts";
 
+const { SEED: seed } = process.env;
 const { test } = config({ mode: "test" });
+// The config has set it. The suites that `test/all.ts` starts choose their own: a new one at full size.
+if (seed === undefined) delete process.env["SEED"];
 // The config lists objects with names.
 const all = test!.projects as { readonly test: { readonly name: string } }[];
 
