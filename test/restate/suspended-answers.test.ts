@@ -12,7 +12,7 @@ const kill = (replica: TurnReplica): void => void replica.send("SIGKILL");
 async function resumed() {
   const { replicas, startApart } = await startTurnReplicas({}, 3);
   const executionId = await replicas[0]!.suspend("c", "pay");
-  expect(await replicas[1]!.resume(executionId)).toBe(202);
+  await replicas[1]!.resume(executionId);
   return { replicas, startApart };
 }
 /** Waits for a call on some replica, kills that one, and returns the others. */

@@ -52,10 +52,17 @@ export class TurnReplica extends ReplicaProcess {
     if (data.finishReason !== "suspended") throw new Error(JSON.stringify(data));
     return data.suspensions[0].executionId;
   }
-  /** Resumes an execution of `pay`, and does not wait for its end. */
-  async resume(executionId: string): Promise<number> {
+  /** Resumes an execution of `pay`, and does not wait for its end. Asks again after a 503: Restate may be too busy to answer. */
+  async resume(executionId: string): Promise<void> {
     const path = `/workflows/pay/executions/${executionId}/resume`;
-    return (await this.request(path, { resumeData: {} }, { prefer: "respond-async" })).status;
+    const replies: unknown[] = [];
+    const isResumed = async (): Promise<boolean> => {
+      const { status, body } = await this.request(path, { resumeData: {} }, { prefer: "respond-async" });
+      replies.push([status, body]);
+      // After a 503 it may be resumed already, which is a refusal.
+      return status === 202 || (status < 500 && replies.length > 1);
+    };
+    await until(isResumed, () => `a resume: ${JSON.stringify(replies)}`);
   }
   async chat(conversationId: string, question: string): Promise<Stream> {
     const messages = [{ id: `${question}-id`, role: "user", parts: [{ type: "text", text: question }] }];
