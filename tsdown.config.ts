@@ -13,12 +13,18 @@ const server: UserConfig = {
   target: "node22.22",
   dts: { oxc: true },
   fixedExtension: true,
-  copy: {
-    from: ["swagger-ui-bundle.js", "swagger-ui.css", "swagger-ui-bundle.js.LICENSE.txt", "LICENSE", "NOTICE"].map(
-      (name) => `node_modules/swagger-ui-dist/${name}`,
-    ),
-    to: "dist/swagger-ui",
-  },
+  // Only the export of spans brings its packages: they are loaded if OTEL_EXPORTER_OTLP_ENDPOINT is set.
+  deps: { onlyBundle: [/^@opentelemetry\//] },
+  inputOptions: { resolve: { mainFields: ["module", "main"] } },
+  copy: [
+    {
+      from: ["swagger-ui-bundle.js", "swagger-ui.css", "swagger-ui-bundle.js.LICENSE.txt", "LICENSE", "NOTICE"].map(
+        (name) => `node_modules/swagger-ui-dist/${name}`,
+      ),
+      to: "dist/swagger-ui",
+    },
+    { from: "node_modules/@opentelemetry/sdk-trace/LICENSE", to: "dist/opentelemetry" },
+  ],
 };
 
 /** The page of the console, with everything that it needs. */

@@ -24,7 +24,7 @@ export function findSdk(parts: FinderParts): SdkFinder {
   let ours: OtelSdk | undefined;
   function get(): OtelSdk | undefined {
     if (!theirs && isRegistered())
-      loading ??= import("./otel-sdk.ts").then((module) => (theirs = module.createOtelSdk(parts.clean)));
+      loading ??= import("./otel-sdk.ts").then((module) => (theirs = module.createRegisteredSdk(parts.clean)));
     return theirs ?? ours;
   }
   async function loadExport(): Promise<void> {

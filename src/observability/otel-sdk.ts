@@ -9,6 +9,7 @@ import {
   type Context,
   type Span as OtelSpan,
   type SpanContext,
+  type TracerProvider,
 } from "@opentelemetry/api";
 import manifest from "../../package.json" with { type: "json" };
 import { toSpanIds, type SpanIds } from "../core/trace.ts";
@@ -17,9 +18,30 @@ import type { CleanAttributes, OtelSdk } from "./otel.ts";
 
 const kinds = { server: SpanKind.SERVER, client: SpanKind.CLIENT, internal: SpanKind.INTERNAL };
 
+interface OtelParts extends Pick<OtelSdk, "isPaused" | "flush"> {
+  readonly clean: CleanAttributes;
+  readonly provider: TracerProvider;
+}
+
 /** Creates our spans as spans of the SDK that the application has registered. */
-export function createOtelSdk(clean: CleanAttributes): OtelSdk {
-  const tracer = trace.getTracer("agentserve", manifest.version);
+export const createRegisteredSdk = (clean: CleanAttributes): OtelSdk =>
+  createOtelSdk({
+    clean,
+    provider: trace.getTracerProvider(),
+    isPaused: () => false,
+    async flush(ms) {
+      const flushed = findProvider().forceFlush?.();
+      await within(ms, Promise.resolve(flushed), {
+        onLate() {
+          throw new Error("the OpenTelemetry SDK did not export them in time");
+        },
+      });
+    },
+  });
+
+/** Creates our spans as spans of a provider. */
+export function createOtelSdk({ clean, provider, isPaused, flush }: OtelParts): OtelSdk {
+  const tracer = provider.getTracer("agentserve", manifest.version);
   const open = new Map<string, OtelSpan>();
 
   /** Returns the context of a parent. A parent that is not open in this process is referenced by its ids. */
@@ -54,15 +76,8 @@ export function createOtelSdk(clean: CleanAttributes): OtelSdk {
         enter: (run) => context.with(trace.setSpan(context.active(), span), run),
       };
     },
-    isPaused: () => false,
-    async flush(ms) {
-      const flushed = findProvider().forceFlush?.();
-      await within(ms, Promise.resolve(flushed), {
-        onLate() {
-          throw new Error("the OpenTelemetry SDK did not export them in time");
-        },
-      });
-    },
+    isPaused,
+    flush,
   };
 }
 

@@ -1,7 +1,7 @@
 import type { Attributes, SpanIds, SpanOptions } from "../core/trace.ts";
 
-/** A span of an exporter: of the OpenTelemetry SDK that the application has registered, or of our own export. */
-export interface SdkSpan extends SpanIds {
+/** A span of an exporter: of the registered OpenTelemetry SDK, or of our export. */
+interface SdkSpan extends SpanIds {
   set(attributes: Attributes): void;
   /** Ends the span, with a message if it failed. */
   end(error: string | undefined): void;

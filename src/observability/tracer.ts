@@ -66,9 +66,10 @@ interface TracesOptions {
 export function createTraces({ logger, totals }: TracesOptions): Traces {
   const listeners = new Set<SpanListener>();
   const redact = createRedactor(process.env);
-  const shorten = (text: string): string => redact.text(text.slice(0, maxLetters));
+  const shorten = (text: string): string => redact.text(text.slice(0, maxLetters)).toWellFormed();
   const clean: CleanAttributes = (attributes = {}) => {
-    const entries = Object.entries(attributes).filter(([, value]) => value !== undefined);
+    // JSON has no NaN: a collector would refuse the whole batch.
+    const entries = Object.entries(attributes).filter(([, value]) => value !== undefined && !Number.isNaN(value));
     return Object.fromEntries(
       entries.map(([name, value]) => [name, typeof value === "string" ? shorten(value) : value]),
     );

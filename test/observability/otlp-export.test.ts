@@ -4,8 +4,8 @@ import { createServer as createTcpServer, type AddressInfo, type Server as TcpSe
 import { text } from "node:stream/consumers";
 import { afterEach, describe, expect, it, onTestFinished, vi } from "vitest";
 import { defineWorkflow } from "agentserve";
-import { SpanExporter } from "../../src/observability/otlp/exporter.ts";
-import type { SpanRecord } from "../../src/observability/otlp/span-record.ts";
+import { TracerProvider, type ReadableSpan } from "@opentelemetry/sdk-trace";
+import { ExportQueue } from "../../src/observability/otlp/export-queue.ts";
 import { startServer, type TestServer } from "../harness/server.ts";
 import { eventually } from "../harness/waiting.ts";
 import { parseExposition, valuesOf } from "./metrics/exposition.ts";
@@ -44,10 +44,10 @@ const greet = defineWorkflow({ id: "greet" }).andThen({ id: "say", execute: () =
 const secret = "Bearer-of-the-collector";
 
 /** Serves with these variables. Each execution has the three spans of `names`. */
-async function serve(env: Record<string, string>): Promise<TestServer> {
+async function serve(env: Record<string, string>, limits = { drainMs: 300 }): Promise<TestServer> {
   const preset = { OTEL_EXPORTER_OTLP_PROTOCOL: "http/json", OTEL_EXPORTER_OTLP_HEADERS: `authorization=${secret}` };
   for (const [name, value] of Object.entries({ ...preset, ...env })) vi.stubEnv(name, value);
-  return startServer("in process", { config: { workflows: [greet], server: { limits: { drainMs: 300 } } } });
+  return startServer("in process", { config: { workflows: [greet], server: { limits } } });
 }
 const names = ["step say", "workflow greet", "POST /workflows/:id/execute"];
 const execute = (server: TestServer) => server.post("/workflows/greet/execute", { input: {} });
@@ -68,6 +68,16 @@ describe("OTEL_EXPORTER_OTLP_ENDPOINT", () => {
     await server.close();
     expect(exported()).toEqual(expect.arrayContaining(names));
     expect(received[0]).toMatchObject({ url: "/v1/traces", headers: { authorization: secret } });
+    expect(warningsOf(server)).toEqual([]);
+  });
+
+  it("exports a queue of more batches than OpenTelemetry sends at once when the server is closed", async () => {
+    const { url, names: exported } = await receive();
+    const env = { OTEL_EXPORTER_OTLP_ENDPOINT: url, OTEL_BSP_MAX_EXPORT_BATCH_SIZE: "1" };
+    const server = await serve(env, { drainMs: 60_000 });
+    for (let n = 0; n < 40; n++) await server.get("/workflows");
+    await server.close();
+    expect(exported().filter((name) => name === "GET /workflows")).toHaveLength(40);
     expect(warningsOf(server)).toEqual([]);
   });
 
@@ -186,95 +196,93 @@ describe("a receiver in trouble", () => {
 });
 
 describe("the queue of spans", () => {
-  const toSpan = (spanId: string, value: string): SpanRecord => ({
-    traceId: "a".repeat(32),
-    spanId,
-    parentSpanId: undefined,
-    name: "x",
-    kind: "internal",
-    start: 0,
-    end: 1,
-    attributes: { value },
-    links: undefined,
-    error: undefined,
-  });
-  /** An exporter whose receiver answers when the test says so. */
-  function createExporter(settings: { queueSpans: number; batchSpans: number }) {
+  const provider = new TracerProvider();
+  const toSpan = (value = ""): ReadableSpan => {
+    const span = provider.getTracer("test").startSpan("x", { attributes: { value } });
+    span.end();
+    return span as unknown as ReadableSpan; // spans of the SDK implement it
+  };
+  /** A queue whose exporter answers when the test says so. */
+  function createQueue(settings: { queueSpans: number; batchSpans: number }) {
     const totals = { exportedSpans: 0, droppedSpans: 0 };
-    const posted: PromiseWithResolvers<{ status: number; retryAfter: undefined }>[] = [];
-    const batches: number[] = [];
-    const exporter = new SpanExporter({
+    const dropped: string[] = [];
+    const answers: ((result: { code: 0 | 1; error?: Error }) => void)[] = [];
+    const sending = Promise.withResolvers<void>();
+    const queue = new ExportQueue({
       settings: { ...settings, delayMs: 3_600_000, timeoutMs: 3_600_000 },
-      encode: (spans) => (batches.push(spans.length), Buffer.alloc(1)),
-      post: () => {
-        const answer = Promise.withResolvers<{ status: number; retryAfter: undefined }>();
-        posted.push(answer);
-        return answer.promise;
+      exporter: {
+        export: (_, done) => void answers.push(done),
+        shutdown: () => sending.promise,
+        forceFlush: () => sending.promise,
       },
-      cut: () => posted.at(-1)?.reject(new Error("cut")),
       totals,
-      onDropped: () => {},
+      onDropped: (reason) => void dropped.push(reason),
     });
-    const accept = (): void => posted.at(-1)!.resolve({ status: 200, retryAfter: undefined });
-    return { exporter, totals, posted, batches, accept };
+    return { queue, totals, dropped, answers, finish: sending.resolve };
   }
 
   it("bounds the number of queued spans, pauses when the queue is full, and continues when half of it is free", async () => {
-    const { exporter, totals, posted, accept } = createExporter({ queueSpans: 10, batchSpans: 4 });
-    for (let n = 0; n < 4; n++) exporter.push(toSpan("a", ""));
-    await eventually(() => expect(posted).toHaveLength(1));
-    for (let n = 0; n < 10; n++) exporter.push(toSpan("a", ""));
-    expect([exporter.isPaused, totals.droppedSpans]).toEqual([false, 0]);
-    exporter.push(toSpan("a", ""));
-    expect([exporter.isPaused, totals.droppedSpans]).toEqual([true, 1]);
-    for (let sent = 1; sent < 3; sent++) {
-      accept();
-      await eventually(() => expect(posted).toHaveLength(sent + 1));
-    }
-    expect([exporter.isPaused, totals]).toEqual([false, { exportedSpans: 8, droppedSpans: 1 }]);
-    const closing = exporter.close(3_600_000);
-    accept();
-    await eventually(() => expect(posted).toHaveLength(4));
-    accept();
+    const { queue, totals, answers } = createQueue({ queueSpans: 10, batchSpans: 4 });
+    for (let n = 0; n < 10; n++) queue.onEnd(toSpan());
+    expect([queue.isPaused, totals.droppedSpans, answers.length]).toEqual([false, 0, 1]);
+    queue.onEnd(toSpan());
+    expect([queue.isPaused, totals.droppedSpans]).toEqual([true, 1]);
+    answers[0]!({ code: 0 });
+    expect(queue.isPaused).toBe(true);
+    await eventually(() => expect(answers).toHaveLength(2));
+    answers[1]!({ code: 0 });
+    expect([queue.isPaused, totals]).toEqual([false, { exportedSpans: 8, droppedSpans: 1 }]);
+  });
+
+  it("sends what waits when it closes, and takes no more spans", async () => {
+    const { queue, totals, answers, finish } = createQueue({ queueSpans: 10, batchSpans: 4 });
+    for (let n = 0; n < 9; n++) queue.onEnd(toSpan());
+    const closing = queue.close(3_600_000);
+    await eventually(() => expect(answers).toHaveLength(3));
+    for (const answer of answers) answer({ code: 0 });
+    finish();
     expect(await closing).toBe(0);
-    expect(totals).toEqual({ exportedSpans: 14, droppedSpans: 1 });
-    exporter.push(toSpan("a", ""));
-    expect(totals.droppedSpans).toBe(2);
+    queue.onEnd(toSpan());
+    expect(totals).toEqual({ exportedSpans: 9, droppedSpans: 1 });
   });
 
-  it("frees the bytes of sent spans in the queue", async () => {
-    const { exporter, totals, posted, accept } = createExporter({ queueSpans: 1_000, batchSpans: 80 });
-    const pushMany = (): void => {
-      for (let n = 0; n < 80; n++) exporter.push(toSpan("a", "x".repeat(100_000)));
-    };
-    pushMany();
-    for (let sent = 1; sent <= 8; sent++) {
-      await eventually(() => expect(posted).toHaveLength(sent));
-      accept();
-    }
-    await eventually(() => expect(totals.exportedSpans).toBe(80));
-    pushMany();
-    expect(totals.droppedSpans).toBe(0);
+  it("counts a span once that is still being sent when the time of its shutdown is over", async () => {
+    const { queue, totals, answers } = createQueue({ queueSpans: 10, batchSpans: 4 });
+    for (let n = 0; n < 5; n++) queue.onEnd(toSpan());
+    expect(await queue.close(1)).toBe(5);
+    for (const answer of answers) answer({ code: 0 });
+    expect(totals).toEqual({ exportedSpans: 0, droppedSpans: 5 });
   });
 
-  it("bounds the bytes of queued spans, also for one batch", async () => {
-    const { exporter, totals, batches, posted, accept } = createExporter({
-      queueSpans: 1_000_000,
-      batchSpans: 100_000,
-    });
+  it("waits for the other batches when one fails at the shutdown", async () => {
+    const { queue, totals, answers, finish } = createQueue({ queueSpans: 10, batchSpans: 4 });
+    for (let n = 0; n < 9; n++) queue.onEnd(toSpan());
+    const closing = queue.close(3_600_000);
+    await eventually(() => expect(answers).toHaveLength(3));
+    answers[1]!({ code: 1, error: new Error("for a reason") });
+    answers[0]!({ code: 0 });
+    await new Promise((resolve) => setImmediate(resolve));
+    answers[2]!({ code: 0 });
+    finish();
+    expect(await closing).toBe(4);
+    expect(totals).toEqual({ exportedSpans: 5, droppedSpans: 4 });
+  });
+
+  it("bounds the bytes of queued spans, and frees those of sent ones", () => {
+    const { queue, totals, dropped, answers } = createQueue({ queueSpans: 100_000, batchSpans: 100 });
     const large = "x".repeat(100_000);
-    for (let n = 0; n < 200; n++) exporter.push(toSpan("a", large));
     const kept = Math.floor(16_777_216 / (500 + 2 * (1 + 5 + large.length)));
-    expect(totals.droppedSpans).toBe(200 - kept);
-    const closing = exporter.close(3_600_000);
-    for (let sent = 1; totals.exportedSpans < kept - 10; sent++) {
-      await eventually(() => expect(posted).toHaveLength(sent));
-      accept();
-    }
-    await eventually(() => expect(totals.exportedSpans).toBeGreaterThanOrEqual(kept - 10));
-    await eventually(() => expect(batches.reduce((sum, one) => sum + one, 0)).toBe(kept));
-    accept();
-    expect(await closing).toBe(0);
-    expect(Math.max(...batches)).toBe(10);
+    const fill = (): void => {
+      for (let n = 0; n < kept; n++) queue.onEnd(toSpan(large));
+    };
+    fill();
+    expect([queue.isPaused, totals.droppedSpans]).toEqual([false, 0]);
+    queue.onEnd(toSpan(large));
+    expect([queue.isPaused, totals.droppedSpans, dropped]).toEqual([true, 1, ["the queue is full"]]);
+    void queue.forceFlush();
+    answers[0]!({ code: 0 });
+    expect(queue.isPaused).toBe(false);
+    fill();
+    expect(totals).toEqual({ exportedSpans: kept, droppedSpans: 1 });
   });
 });

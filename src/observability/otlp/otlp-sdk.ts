@@ -1,14 +1,16 @@
-import manifest from "../../../package.json" with { type: "json" };
+import { randomUUID } from "node:crypto";
+import { Agent as HttpAgent } from "node:http";
+import { Agent as HttpsAgent } from "node:https";
+import { OTLPTraceExporter as JsonExporter } from "@opentelemetry/exporter-trace-otlp-http";
+import { OTLPTraceExporter as ProtobufExporter } from "@opentelemetry/exporter-trace-otlp-proto";
+import { defaultResource, resourceFromAttributes } from "@opentelemetry/resources";
+import { TracerProvider } from "@opentelemetry/sdk-trace";
 import type { Logger } from "../../core/log.ts";
 import type { Totals } from "../../core/metrics.ts";
-import { toSpanIds, type Attributes } from "../../core/trace.ts";
-import type { CleanAttributes, OtelSdk, SdkSpan } from "../otel.ts";
-import { newSpanId, newTraceId } from "../span-ids.ts";
-import { encodeJson } from "./encode-json.ts";
-import { encodeProtobuf } from "./encode-protobuf.ts";
-import { SpanExporter } from "./exporter.ts";
-import { createPost } from "./post.ts";
-import { readSettings } from "./settings.ts";
+import { createOtelSdk } from "../otel-sdk.ts";
+import type { CleanAttributes, OtelSdk } from "../otel.ts";
+import { ExportQueue } from "./export-queue.ts";
+import { readSettings, type OtlpSettings } from "./settings.ts";
 
 export interface OtlpParts {
   readonly env: Readonly<Record<string, string | undefined>>;
@@ -17,20 +19,18 @@ export interface OtlpParts {
   readonly totals: Totals;
 }
 
-/** Exports spans over OTLP/HTTP. Returns undefined, after a warning, if the environment is wrong. */
+/**
+ * Exports spans over OTLP/HTTP by OpenTelemetry's packages, which are bundled: this module is only loaded for the
+ * export. Returns undefined, after a warning, if the environment is wrong.
+ */
 export function createOtlpSdk({ env, clean, logger, totals }: OtlpParts): OtelSdk | undefined {
   const settings = readSettings(env, (message) => logger.warn(message));
   if (!settings) return undefined;
-  const { sampler, resource, protocol } = settings;
-  const scope = { name: "agentserve", version: manifest.version };
-  const encode = protocol === "http/json" ? encodeJson : encodeProtobuf;
-  const post = createPost(settings);
-  const exporter = new SpanExporter({
+  const { exporter, cut } = createExporter(settings);
+  const queue = new ExportQueue({
     settings,
-    post,
-    cut: () => post.close(),
+    exporter,
     totals,
-    encode: (spans) => encode({ resource, scope, spans }, clean),
     onDropped: (reason, dropped) =>
       logger.warn("Spans were dropped: the OTLP endpoint did not take them", {
         host: settings.url.host,
@@ -38,44 +38,42 @@ export function createOtlpSdk({ env, clean, logger, totals }: OtlpParts): OtelSd
         dropped,
       }),
   });
-
-  return {
-    active: () => undefined,
-    start({ name, kind, parent, links, attributes: given }): SdkSpan {
-      const traceId = parent?.traceId ?? newTraceId();
-      const isSampled = sampler(traceId, parent);
-      const ids = toSpanIds(traceId, newSpanId(), isSampled);
-      if (!isSampled) return { ...ids, set() {}, end() {}, enter };
-      const start = wallClock();
-      const began = performance.now();
-      const attributes: Record<string, Attributes[string]> = { ...given };
-      return {
-        ...ids,
-        set: (more) => void Object.assign(attributes, more),
-        end(error) {
-          const end = start + (performance.now() - began); // not by the wall clock, which jumps
-          exporter.push({ ...ids, parentSpanId: parent?.spanId, name, kind, start, end, attributes, links, error });
-        },
-        enter,
-      };
-    },
-    isPaused: () => exporter.isPaused,
+  const resource = resourceFromAttributes({ "service.instance.id": randomUUID(), ...settings.resource });
+  const provider = new TracerProvider({
+    sampler: settings.sampler,
+    resource: defaultResource().merge(resource),
+    spanProcessors: [queue],
+  });
+  return createOtelSdk({
+    clean,
+    provider,
+    isPaused: () => queue.isPaused,
     async flush(ms) {
-      const lost = await exporter.close(ms);
-      post.close();
+      const lost = await queue.close(ms);
+      cut();
       if (lost > 0) throw new Error(`${lost} spans were not exported`);
+    },
+  });
+}
+
+/** Creates the exporter, and a function that ends its requests and retries. */
+function createExporter({ url, protocol, timeoutMs }: OtlpSettings): {
+  exporter: JsonExporter;
+  cut: () => void;
+} {
+  const agent = new (url.protocol === "https:" ? HttpsAgent : HttpAgent)({ keepAlive: true, maxSockets: 1 });
+  const Exporter = protocol === "http/json" ? JsonExporter : ProtobufExporter;
+  const exporter = new Exporter({
+    url: url.href,
+    timeoutMillis: timeoutMs,
+    concurrencyLimit: Infinity, // the queue is bounded, and all of it is sent at the shutdown
+    httpAgentOptions: () => agent,
+  });
+  return {
+    exporter,
+    cut() {
+      agent.createConnection = (_, callback) => void callback?.(new Error("closed"), undefined!);
+      agent.destroy();
     },
   };
 }
-
-const enter = <T>(run: () => T): T => run();
-
-let origin = Date.now() - performance.now();
-/** Returns the time since 1970 in milliseconds with fractions: the spans of one request may begin in one millisecond. */
-function wallClock(): number {
-  const now = performance.now();
-  const wall = Date.now();
-  if (Math.abs(wall - origin - now) > maxDriftMs) origin = wall - now;
-  return origin + now;
-}
-const maxDriftMs = 20;

@@ -1,6 +1,4 @@
 import { describe, expect, it, onTestFinished } from "vitest";
-import { encodeJson } from "../../../src/observability/otlp/encode-json.ts";
-import { encodeProtobuf } from "../../../src/observability/otlp/encode-protobuf.ts";
 import { agentserve } from "../../harness/cli.ts";
 import { createProject } from "../../harness/project.ts";
 import { openSocket } from "../../harness/server.ts";
@@ -101,89 +99,6 @@ describe.each(["http/protobuf", "http/json"])("OTLP over %s", (protocol) => {
     expect(nested.filter(({ links }) => links.length > 0)).toHaveLength(1);
   });
 });
-
-it.each([
-  ["http/protobuf", encodeProtobuf, "application/x-protobuf"],
-  ["http/json", encodeJson, "application/json"],
-] as const)(
-  "encodes attributes of every type and length as OpenTelemetry's decoders read them, over %s",
-  async (_, encode, type) => {
-    const receiver = await startReceiver();
-    onTestFinished(() => void receiver.close());
-    const numbers = [
-      0,
-      -0,
-      1,
-      -1,
-      127,
-      128,
-      2 ** 31,
-      -(2 ** 31),
-      2 ** 53 - 1,
-      -(2 ** 53 - 1),
-      2 ** 53,
-      0.1,
-      -1e308,
-      5e-324,
-    ];
-    const lengths = [0, 1, 126, 127, 128, 129, 16_383, 16_384, 20_000, 40_000];
-    const attributes = {
-      ...Object.fromEntries(numbers.map((value) => [`n${value}`, value])),
-      ...Object.fromEntries(lengths.map((length) => [`text of ${length}`, "é".repeat(length)])),
-      ...Object.fromEntries(hostile.map((text) => [text || "empty", text])),
-      yes: true,
-      no: false,
-      list: ["", "a", "\ud800"],
-      none: [],
-      missing: undefined,
-      infinite: Infinity,
-      unknown: NaN,
-    };
-    const ids = { traceId: "0123456789abcdef".repeat(2), spanId: "fedcba9876543210" };
-    const span = {
-      ...ids,
-      parentSpanId: undefined,
-      name: "\udc00",
-      kind: "client",
-      error: "\ud800",
-      links: [ids],
-    } as const;
-    const [start, end] = [1_700_000_000_000, 1_700_000_000_000.25];
-    const batch = {
-      resource: attributes,
-      scope: { name: "s", version: "1" },
-      spans: [{ ...span, start, end, attributes }],
-    };
-    const body = encode(batch, (given) => ({ ...given }));
-    const headers = { "content-type": type };
-    await fetch(`${receiver.url}/v1/traces`, { method: "POST", headers, body: new Uint8Array(body) });
-    expect(receiver.refusals).toEqual([]);
-
-    const wellFormed = (value: unknown): unknown =>
-      typeof value === "string" ? value.toWellFormed() : Array.isArray(value) ? value.map(wellFormed) : value;
-    const { missing: __, ...rest } = attributes;
-    const expected = Object.entries(rest).map(([key, value]) => [
-      key.toWellFormed(),
-      Object.is(value, -0) ? 0 : wellFormed(value),
-    ]);
-    const { spans, resource } = receiver.requests[0]!;
-    const toNumbers = (found: Record<string, unknown>): object => ({
-      ...found,
-      infinite: Number(found["infinite"]),
-      unknown: Number(found["unknown"]),
-    });
-    expect(toNumbers(resource)).toEqual(Object.fromEntries(expected));
-    expect(toNumbers(spans[0]!.attributes)).toEqual(Object.fromEntries(expected));
-    expect(spans[0]).toMatchObject({
-      ...ids,
-      name: "\ufffd",
-      kind: 3,
-      links: [ids],
-      status: { code: 2, message: "\ufffd" },
-    });
-    expect([spans[0]!.start, spans[0]!.end]).toEqual([1_700_000_000_000_000_000n, 1_700_000_000_000_250_000n]);
-  },
-);
 
 /** Returns the names from the root of a trace to a span. */
 function toPath(spans: readonly ReceivedSpan[], name: string): string[] {
