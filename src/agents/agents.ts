@@ -39,7 +39,7 @@ import { describeTools, type ToolDetail } from "./describe.ts";
 import { KeptCalls } from "./model-calls/kept-calls.ts";
 import type { ModelLimits } from "./models/guarded-model.ts";
 import { fromClientSchema, type SchemaLimits } from "./schemas/object-shape.ts";
-import { createSchemaChecker, type CheckerOptions, type SchemaChecker } from "./schemas/schema-checker.ts";
+import { SchemaChecker, type CheckerOptions } from "./schemas/schema-checker.ts";
 import { loadSdk } from "./sdk.ts";
 import type { ToolsByName } from "./tools/check-tools.ts";
 import { loadTools } from "./tools/load-tools.ts";
@@ -127,7 +127,7 @@ export function createAgents(given: AgentsOptions): Agents {
   const modelCalls = given.keepModelCalls ? new KeptCalls(clock) : undefined;
   const prepared = new WeakMap<AgentDefinition, Promise<PreparedAgent>>();
   const loaded = new WeakMap<AgentDefinition, ToolDetail[]>();
-  const checker = createSchemaChecker(limits);
+  const checker = new SchemaChecker(limits);
   /** The calls that serve requests. Calls of steps are aborted by the engine, which runs an interrupted step again. */
   const requests = new Set<Operation>();
   const steps = new Set<Operation>();

@@ -228,8 +228,8 @@ export const agents: readonly Mutation[] = [
   {
     breaks: "An honest schema is refused because its checker did not get the processor",
     file: "src/agents/schemas/schema-checker.ts",
-    find: 'end(isGivenUp || closed ? { unfinished: "busy" }',
-    replace: 'end(closed ? { unfinished: "busy" }',
+    find: 'end(isGivenUp || this.#isClosed ? { unfinished: "busy" }',
+    replace: 'end(this.#isClosed ? { unfinished: "busy" }',
     suite: "test/agents/schemas/starved.test.ts",
   },
   {

@@ -8,8 +8,8 @@ const count = { type: "integer", minimum: 0 };
 const types = ["array", "boolean", "integer", "null", "number", "object", "string"];
 
 /**
- * The meta-schema of JSON Schema 2020-12, reduced to the type of each keyword. The official one consists of eight
- * documents with dynamic references that few validators support.
+ * The meta-schema of JSON Schema 2020-12, reduced to the type of each keyword. The official one has eight documents and dynamic
+ * references, which few validators support.
  */
 export const metaSchema: Record<string, unknown> = {
   type: ["object", "boolean"],

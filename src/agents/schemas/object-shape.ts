@@ -1,7 +1,7 @@
 import { cut } from "../../core/cut.ts";
 import { badRequest, ServeError } from "../../core/error.ts";
 import { toJsonSchema, type JsonSchema } from "../../core/json-schema.ts";
-import { isDeeper, tryParseJson } from "../../core/json.ts";
+import { isDeeper, isObject, tryParseJson } from "../../core/json.ts";
 import { validate, type Schema } from "../../core/schema.ts";
 import type { SchemaChecker } from "./schema-checker.ts";
 
@@ -18,7 +18,7 @@ export interface SchemaLimits {
   readonly schemaDepth: number;
 }
 
-/** Creates the shape for a client's schema. The schema is untrusted input and is never evaluated in this process. */
+/** Creates the shape for a client's schema, which is untrusted: it is never evaluated in this process. */
 export async function fromClientSchema(
   schema: JsonSchema,
   checker: SchemaChecker,
@@ -50,7 +50,7 @@ export function fromSchema(schema: Schema): ObjectShape {
 /** Wraps a schema whose root is not an object, because providers require one. */
 function toShape(schema: JsonSchema, check: (value: unknown) => Promise<unknown>): ObjectShape {
   return {
-    schema: isObject(schema) ? schema : wrap(schema),
+    schema: hasObjectRoot(schema) ? schema : wrap(schema),
     read: async (text) => {
       const value = tryParseJson(text);
       if (value === undefined) throw mismatch("not valid JSON");
@@ -60,18 +60,15 @@ function toShape(schema: JsonSchema, check: (value: unknown) => Promise<unknown>
   };
 }
 
-/** The maximum depth of an answer. Without a limit, serializing the answer could overflow the stack. */
+/** Max depth of an answer. A deeper one could overflow the stack when it is serialized. */
 export const maxDepth = 500;
 
-const isObject = (schema: JsonSchema): boolean => schema["type"] === "object";
+const hasObjectRoot = (schema: JsonSchema): boolean => schema["type"] === "object";
 
-/** Returns the requested value out of the object in which it may be wrapped. */
+/** Returns the requested value. If the schema was wrapped, it is in `elements`. */
 export function unwrap(schema: JsonSchema, value: unknown): unknown {
-  return isObject(schema) || !isWrapped(value) ? value : value.elements;
+  return !hasObjectRoot(schema) && isObject(value) && "elements" in value ? value["elements"] : value;
 }
-
-const isWrapped = (value: unknown): value is { elements: unknown } =>
-  typeof value === "object" && value !== null && !Array.isArray(value) && "elements" in value;
 
 function wrap({ $defs, definitions, ...schema }: JsonSchema): JsonSchema {
   const elements = moveRefs(schema);

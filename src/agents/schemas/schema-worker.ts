@@ -5,7 +5,7 @@ import { attempt } from "../../core/attempt.ts";
 import { metaSchema } from "./meta-schema.ts";
 import type { CheckResult, CheckTask } from "./schema-checker.ts";
 
-// A lower priority than the server's. Not the lowest: on a busy machine, a harmless check needs CPU time as well.
+// A lower priority than the server's, but not the lowest: on a busy machine, a harmless check needs CPU time as well.
 attempt(() => setPriority(4)); // not allowed where the process is nicer already
 
 const meta = new Validator(metaSchema as Schema, "2020-12");
@@ -29,14 +29,14 @@ function checkWithin(task: CheckTask): CheckResult {
       if (used >= task.ms) return { unfinished: "slow" };
       const now = performance.now();
       if (now >= deadline) return { unfinished: "busy" };
-      // As long as the whole limit takes at the same share of CPU time, and some more.
+      // Enough for the whole limit at the same share of CPU time, and half as much again.
       timeout = Math.ceil(Math.min((1.5 * task.ms * (now - began)) / Math.max(used, 1), deadline - now));
     }
   }
 }
 
 const script = new Script("schemaCheck()");
-/** Runs a function with a time limit. A `vm` timeout is the only one that can interrupt a regular expression. */
+/** Runs a function with a time limit. Only a `vm` timeout can interrupt a regular expression. */
 function run<T>(work: () => T, timeout: number): T {
   Object.assign(globalThis, { schemaCheck: work });
   return script.runInThisContext({ timeout }) as T;
@@ -45,7 +45,7 @@ function run<T>(work: () => T, timeout: number): T {
 const toProblem = (error: unknown): string =>
   error instanceof RangeError ? "infinite recursion" : "evaluation failed";
 
-/** Checks that the schema is valid, and that the value matches it. */
+/** Checks the schema, and the value against it. */
 function check({ schema: text, value }: CheckTask): CheckResult {
   const schema = JSON.parse(text) as Schema;
   const wrong = meta.validate(schema);
@@ -68,14 +68,14 @@ function findMismatch(schema: Schema, value: unknown): string | undefined {
   }
 }
 
-/** Formats the innermost error, which is the most specific one. */
+/** Formats the innermost error, which has the most detail. */
 function explain(errors: { instanceLocation: string; error: string }[]): string {
   const last = errors.at(-1);
   const place = last?.instanceLocation.slice(1) || "/";
   return `${place}: ${last?.error}`.slice(0, 500);
 }
 
-/** Finds a reference that leaves the schema, has no target, or is of a kind that the validator does not support. */
+/** Finds a reference outside the schema or without a target, and a keyword that the validator does not support. */
 function findWrongRef(known: SchemaIndex): string | undefined {
   for (const part of Object.values(known)) {
     if (typeof part !== "object") continue;

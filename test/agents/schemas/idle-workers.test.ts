@@ -1,7 +1,7 @@
 import type { ChildProcess } from "node:child_process";
 import { subscribe, unsubscribe } from "node:diagnostics_channel";
 import { expect, it, onTestFinished } from "vitest";
-import { createSchemaChecker, type SchemaChecker } from "../../../src/agents/schemas/schema-checker.ts";
+import { SchemaChecker } from "../../../src/agents/schemas/schema-checker.ts";
 import { neverMs } from "../../harness/patience.ts";
 import { until } from "../../harness/waiting.ts";
 import { untilServed } from "./until-served.ts";
@@ -30,7 +30,7 @@ function open(idleMs: number, onKill = (): void => {}): Opened {
     };
   };
   subscribe("child_process", record);
-  const checker = createSchemaChecker({ schemaMs: 2_000 }, idleMs);
+  const checker = new SchemaChecker({ schemaMs: 2_000 }, idleMs);
   onTestFinished(async () => {
     await checker.close();
     unsubscribe("child_process", record);

@@ -2,7 +2,7 @@ import type { ChildProcess } from "node:child_process";
 import { subscribe, unsubscribe } from "node:diagnostics_channel";
 import { expect, it, onTestFinished } from "vitest";
 import { Validator } from "@cfworker/json-schema";
-import { createSchemaChecker, type SchemaChecker } from "../../../src/agents/schemas/schema-checker.ts";
+import { SchemaChecker } from "../../../src/agents/schemas/schema-checker.ts";
 import { cpuMs } from "../../harness/cpu.ts";
 import { neverMs } from "../../harness/patience.ts";
 import { until } from "../../harness/waiting.ts";
@@ -15,7 +15,7 @@ async function open(schemaMs: number): Promise<{ checker: SchemaChecker; worker:
   const workers: ChildProcess[] = [];
   const record = (message: unknown): void => void workers.push((message as { process: ChildProcess }).process);
   subscribe("child_process", record);
-  const checker = createSchemaChecker({ schemaMs }, neverMs);
+  const checker = new SchemaChecker({ schemaMs }, neverMs);
   onTestFinished(async () => {
     await checker.close();
     unsubscribe("child_process", record);
