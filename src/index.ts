@@ -81,8 +81,14 @@ export {
   type ToolReturn,
   type ToolSchema,
 } from "./agents/tool.ts";
-export { agentTool, type AgentTool, type AgentToolOptions } from "./agents/tools/agent-tool.ts";
-export { workflowTool, type WorkflowTool, type WorkflowToolOptions } from "./agents/tools/workflow-tool.ts";
+export {
+  agentTool,
+  workflowTool,
+  type AgentTool,
+  type AgentToolOptions,
+  type WorkflowTool,
+  type WorkflowToolOptions,
+} from "./agents/tools/target-tools.ts";
 
 // Workflows
 export {

@@ -6,7 +6,7 @@ import type { Agent } from "../engine/definition/reference.ts";
 import type { Runtime } from "../engine/runtime.ts";
 import type { AgentContext } from "./context.ts";
 import type { AnyTool } from "./tool.ts";
-import { checkTools, type ToolsByName } from "./tools/check-tools.ts";
+import { checkTools, isRecord, type ToolsByName } from "./tools/check-tools.ts";
 
 /**
  * The settings of model calls. The `options` of a request override them, except for `providerOptions`: a request can
@@ -15,7 +15,7 @@ import { checkTools, type ToolsByName } from "./tools/check-tools.ts";
 export interface ModelSettings {
   /** The randomness of the answer. The range depends on the provider. */
   temperature?: number;
-  /** The maximum number of tokens that the model generates in one step. */
+  /** Max tokens that the model generates in one step. */
   maxOutputTokens?: number;
   /** Nucleus sampling: the model considers only the most likely tokens with this total probability. */
   topP?: number;
@@ -46,20 +46,20 @@ export interface DefineAgentOptions<Id extends string = string> extends ModelSet
   /** A language model of the AI SDK, or a name in the form `"provider/model"`. */
   model: LanguageModel;
   /**
-   * The tools that the model can call, by name, or a function that returns them. The function is called at the first call of
-   * the agent after each load of the config, and again if it has failed. @default {}
+   * The tools of the model by name, or a function that returns them. The function is called at the first agent call after each
+   * load of the config, and again if it has failed. @default {}
    */
   tools?: Record<string, AnyTool> | (() => Record<string, AnyTool> | Promise<Record<string, AnyTool>>);
-  /** The maximum number of model calls within one call of the agent. A request can only lower it. @default 10 */
+  /** Max model calls within one agent call. A request can only lower it. @default 10 */
   maxSteps?: number;
   /** Enables stored conversations: calls with a `conversationId` include the earlier messages. @default true */
   memory?: boolean;
   /**
-   * What happens to a turn of a stored conversation when its client disconnects: it continues, and its answer is stored, or it
-   * is aborted. A request can choose `abort` with `options.onDisconnect`. @default "continue"
+   * The rule for a turn of a stored conversation whose client disconnects: it continues, and its answer is stored, or it is
+   * aborted. A request can choose `abort` with `options.onDisconnect`. @default "continue"
    */
   onDisconnect?: "continue" | "abort";
-  /** The number of retries of a failed request to the model. @default 2 */
+  /** The number of retries after a failed model request. @default 2 */
   maxRetries?: number;
   /** Callbacks that run at the stages of a call. */
   hooks?: AgentHooks;
@@ -82,7 +82,7 @@ export interface AgentEvent {
 }
 /** The event of `onStart`. */
 export interface AgentStartEvent extends AgentEvent {
-  /** The messages for the model, including those of the stored conversation. */
+  /** The messages for the model, stored ones included. */
   messages: readonly ModelMessage[];
 }
 /** The event of `onStepEnd`. */
@@ -122,7 +122,7 @@ export interface AgentErrorEvent extends AgentEvent {
 export interface AgentTitleEvent extends AgentEvent {
   /** The first message of the conversation. */
   message: UIMessage;
-  /** The title that the conversation has: the first words of that message. */
+  /** The current title: the first words of that message. */
   title: string;
 }
 /** A callback for one event. The call waits until it completes. */
@@ -261,8 +261,6 @@ function isSetting(key: keyof ModelSettings, value: unknown): boolean {
   return key === "providerOptions" ? isRecord(value) : typeof value === "number";
 }
 
-const isRecord = (value: unknown): value is Record<string, unknown> =>
-  (typeof value === "object" || typeof value === "function") && value !== null && !Array.isArray(value);
 const isOptionalFunction = (value: unknown): boolean => value === undefined || typeof value === "function";
 
 function isModel(model: unknown): boolean {

@@ -1,9 +1,11 @@
+import type { Schema as SdkSchema } from "ai";
 import { toJsonSchema, type JsonSchema } from "../core/json-schema.ts";
-import { isSchema } from "../core/schema.ts";
+import { isSchema, type Schema } from "../core/schema.ts";
+import type { WorkflowDefinition } from "../engine/definition/definition.ts";
 import type { AgentDefinition } from "./define.ts";
 import { isAgentTool, isSdkSchema, isWorkflowTool, type AnyTool } from "./tool.ts";
-import { describeTool, type FindWorkflow } from "./tools/describe-tool.ts";
 import type { ToolsByName } from "./tools/check-tools.ts";
+import type { AgentTool, WorkflowTool } from "./tools/target-tools.ts";
 
 export interface AgentSummary {
   id: string;
@@ -11,7 +13,7 @@ export interface AgentSummary {
   description: string;
   model: string;
   status: "idle" | "running";
-  /** Null if a function returns them that has not been called. */
+  /** Null before the first call of the function that returns them. */
   tools: { name: string; description: string }[] | null;
 }
 export interface ToolDetail {
@@ -27,9 +29,12 @@ export interface AgentDetail extends AgentSummary {
   tools: ToolDetail[] | null;
   maxSteps: number;
   memory: boolean;
-  /** The system prompt, if it is a string. Not public: the route removes it for callers who must not see it. */
+  /** The system prompt, if it is a string. Not public: the route removes it for callers without the right. */
   instructions?: string | undefined;
 }
+
+/** Returns a workflow that is served. */
+export type FindWorkflow = (id: string) => WorkflowDefinition | undefined;
 
 interface DescribeOptions {
   readonly warn: (message: string) => void;
@@ -71,11 +76,28 @@ export function describeTools(
   });
 }
 
+interface ToolDescription {
+  readonly description: string;
+  readonly inputSchema: Schema | SdkSchema<unknown>;
+}
+/** Describes a tool for a model. The description and the input of a workflow come from the version that is served now. */
+export function describeTool(tool: WorkflowTool | AgentTool, findWorkflow: FindWorkflow): ToolDescription {
+  if (tool.type === "agentserve-agent-tool") return tool;
+  const workflow = findWorkflow(tool.workflowId);
+  return {
+    description: tool.description ?? (workflow ? workflow.purpose || workflow.name : tool.workflowId),
+    // The cast is safe: the SDK accepts such an object like a result of `jsonSchema()`.
+    inputSchema: workflow?.inputSchema ?? ({ jsonSchema: anyObject } as SdkSchema<unknown>),
+  };
+}
+/** The input of a workflow without a schema. */
+const anyObject = { type: "object", additionalProperties: true } as const;
+
+const toToolSummary = ({ name, description }: ToolDetail) => ({ name, description });
+
 export function toSummary({ id, name, description, model, status, tools }: AgentDetail): AgentSummary {
   return { id, name, description, model, status, tools: tools && tools.map(toToolSummary) };
 }
-
-const toToolSummary = ({ name, description }: ToolDetail) => ({ name, description });
 
 function toInputSchema({ inputSchema }: Pick<AnyTool, "inputSchema">, warn: (reason: string) => void): JsonSchema {
   if (isSchema(inputSchema)) return toJsonSchema(inputSchema, "input", warn);

@@ -72,7 +72,7 @@ export interface TextResult {
         via?: string[] | undefined;
       }[]
     | undefined;
-  /** The executions that tools wait for. The turn continues when they have ended. */
+  /** The executions that tools wait for. Another turn continues the answer at their end. */
   suspensions?: { executionId: string; suspension: object }[] | undefined;
 }
 const call = { toolCallId: v.string(), toolName: v.string(), input: Any };

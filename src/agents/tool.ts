@@ -2,8 +2,7 @@ import type { Schema as SdkSchema, Tool as SdkTool } from "ai";
 import { isSchema, type InputOf, type OutputOf, type Schema } from "../core/schema.ts";
 import type { Runtime } from "../engine/runtime.ts";
 import type { AgentContext } from "./context.ts";
-import type { AgentTool } from "./tools/agent-tool.ts";
-import type { WorkflowTool } from "./tools/workflow-tool.ts";
+import type { AgentTool, WorkflowTool } from "./tools/target-tools.ts";
 
 /** A schema of valibot, zod, arktype or another Standard Schema library, or `jsonSchema()` of the AI SDK. */
 export type ToolSchema = Schema | SdkSchema<unknown>;
@@ -41,19 +40,19 @@ export interface DefineToolOptions<Input extends ToolSchema, Output extends Sche
   /** The schema of the return value. A value that does not match is an error of the tool. */
   outputSchema?: Output;
   /**
-   * Whether a call waits until a user approves it: always, or if the function returns true. It is asked once for each call,
-   * with the validated input. If it throws, the call fails. A call without a stored conversation cannot wait, and is denied.
+   * Makes a call wait until a user approves it: always, or if the function returns true. The function is called once for each
+   * call, with the validated input. If it throws, the call fails. A call without a stored conversation is denied.
    * @default false
    */
   needsApproval?: boolean | ((input: ToolInput<Input>, execution: ApprovalExecution) => boolean | Promise<boolean>);
   /**
-   * Runs the tool. The model gets an error that it throws as the result of the call. In `start`, that is the message of a
+   * Runs the tool. An error that it throws becomes the result of the call. In `start`, the model gets the message of a
    * `ServeError` or a time-out, and else `Tool <name> failed`.
    */
   execute: (input: ToolInput<Input>, execution: ToolExecution) => ToolReturn<Output>;
 }
 
-// The type of the input is that of the tool's schema, which a tool in a record of tools has lost.
+// The input type comes from the tool's schema, which is not known for a tool in a record of tools.
 // oxlint-disable-next-line typescript/no-explicit-any
 type AsksApproval = (input: any, execution: ApprovalExecution) => boolean | Promise<boolean>;
 
@@ -74,22 +73,18 @@ export function defineTool<Input extends ToolSchema, Output extends Schema | und
   options: DefineToolOptions<Input, Output>,
 ): Tool {
   const { description, inputSchema, outputSchema, needsApproval, execute } = options;
-  if (typeof description !== "string") throw new TypeError("defineTool: description is missing");
-  if (!isToolSchema(inputSchema)) {
-    throw new TypeError(
-      "defineTool: inputSchema must be a schema from valibot, zod, arktype or another Standard Schema library, or jsonSchema()",
-    );
-  }
-  if (outputSchema !== undefined && !isSchema(outputSchema)) {
-    throw new TypeError(
-      "defineTool: outputSchema must be a schema from valibot, zod, arktype or another Standard Schema library",
-    );
-  }
-  if (typeof execute !== "function") throw new TypeError("defineTool: execute is missing");
-  if (needsApproval !== undefined && typeof needsApproval !== "boolean" && typeof needsApproval !== "function") {
-    throw new TypeError("defineTool: needsApproval must be true, false or a function");
-  }
+  expect(typeof description === "string", "description is missing");
+  expect(isSchema(inputSchema) || isSdkSchema(inputSchema), `inputSchema must be ${aSchema}, or jsonSchema()`);
+  expect(outputSchema === undefined || isSchema(outputSchema), `outputSchema must be ${aSchema}`);
+  expect(typeof execute === "function", "execute is missing");
+  const isNeed = ["undefined", "boolean", "function"].includes(typeof needsApproval);
+  expect(isNeed, "needsApproval must be true, false or a function");
   return Object.freeze({ type: "agentserve-tool", description, inputSchema, outputSchema, needsApproval, execute });
+}
+
+const aSchema = "a schema from valibot, zod, arktype or another Standard Schema library";
+function expect(isRight: boolean, problem: string): void {
+  if (!isRight) throw new TypeError(`defineTool: ${problem}`);
 }
 
 export const isOwnTool = (tool: AnyTool): tool is Tool => tool.type === ("agentserve-tool" as string);
@@ -109,15 +104,11 @@ export function isSdkSchema(schema: unknown): schema is SdkSchema<unknown> {
 export const isValibot = (schema: unknown): schema is Schema =>
   isSchema(schema) && schema["~standard"].vendor === "valibot";
 
-/** Returns true if a model can be told the input schema of a tool. */
+/** Returns true if the input schema of a tool has a JSON Schema for the model. */
 export function hasJsonSchema(tool: AnyTool): boolean {
   if (!isSchema(tool.inputSchema)) return true;
   const standard = tool.inputSchema["~standard"];
-  // We convert those of valibot. The SDK converts those of every version of zod, for its own tools.
+  // We convert valibot schemas. The SDK converts the schemas of every zod version, for its own tools.
   const isConverted = standard.vendor === "valibot" || (standard.vendor === "zod" && isSdkTool(tool));
   return isConverted || "jsonSchema" in standard;
-}
-
-function isToolSchema(value: unknown): value is ToolSchema {
-  return isSchema(value) || isSdkSchema(value);
 }

@@ -1,7 +1,7 @@
 import { createHash } from "node:crypto";
 import { findAgent } from "../agents/find-agent.ts";
 import type { ExecutionEnd, ToolStart, ToolTargets } from "../agents/tools/outside.ts";
-import { SuspendedCall } from "../agents/tools/suspended-call.ts";
+import { SuspendedCall } from "../agents/tools/no-result.ts";
 import type { Snapshot } from "../config/snapshot.ts";
 import { admit, forbidden } from "../core/authorizer.ts";
 import type { CallContext, Caller } from "../core/caller.ts";

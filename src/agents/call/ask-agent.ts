@@ -1,9 +1,9 @@
 import type { ModelMessage } from "ai";
 import { ServeError } from "../../core/error.ts";
 import type { DecidedCall } from "../../engine/stored/pending-calls.ts";
-import type { AgentTool } from "../tools/agent-tool.ts";
+import type { AgentTool } from "../tools/target-tools.ts";
 import { InnerApproval, type InnerCall } from "../tools/inner-approval.ts";
-import type { ToolCall } from "../tools/tool-call.ts";
+import type { ToolCall } from "../tools/outside.ts";
 import type { Operation } from "./operation.ts";
 import { openApprovals, toAsked } from "./pending-calls.ts";
 import { toRecord } from "./recorded-calls.ts";

@@ -16,7 +16,7 @@ import { readMessages } from "../messages/read-messages.ts";
 import type { ExecutionCall, StoredUiMessage, UiParts } from "../messages/ui-message.ts";
 import { continueParts, toStopped, withObject } from "../messages/ui-stream.ts";
 import type { ObjectShape } from "../schemas/object-shape.ts";
-import { SuspendedCall } from "../tools/suspended-call.ts";
+import { SuspendedCall } from "../tools/no-result.ts";
 import { withRequests } from "./inner-requests.ts";
 import type { ContinuedCall } from "../tools/inner-approval.ts";
 import { AnswerStream } from "./answer-stream.ts";

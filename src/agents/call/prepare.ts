@@ -19,7 +19,7 @@ import {
   type ApprovalExecution,
   type Tool,
 } from "../tool.ts";
-import { describeTool } from "../tools/describe-tool.ts";
+import { describeTool } from "../describe.ts";
 import type { ToolsByName } from "../tools/check-tools.ts";
 import { isNoResult, placeholder } from "../tools/no-result.ts";
 import { runOutside } from "../tools/run-tool.ts";

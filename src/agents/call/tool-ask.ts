@@ -1,5 +1,5 @@
 import { notFound, ServeError } from "../../core/error.ts";
-import { maxNested } from "../tools/agent-tool.ts";
+import { maxNested } from "../tools/target-tools.ts";
 import type { ToolOutside, ToolTargets } from "../tools/outside.ts";
 import type { AgentDefinition } from "../define.ts";
 import type { ContinuedCall } from "../tools/inner-approval.ts";

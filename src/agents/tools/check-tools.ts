@@ -9,7 +9,7 @@ export interface Served {
   hasAgent(id: string): boolean;
 }
 
-/** Throws a `TypeError` if these are not tools by name, or if a model cannot be told the input of one. */
+/** Throws a `TypeError` if these are not tools by name, or if the input schema of one has no JSON Schema. */
 export function checkTools(agentId: string, tools: unknown): asserts tools is ToolsByName {
   const refuse = (key: string, expected: string): never => {
     throw new TypeError(`agent ${agentId}: ${key}: expected ${expected}`);
@@ -33,5 +33,5 @@ export function findMissingTarget(
 }
 
 const isTool = (value: unknown): boolean => isRecord(value) && ("inputSchema" in value || value["type"] === "provider");
-const isRecord = (value: unknown): value is Record<string, unknown> =>
+export const isRecord = (value: unknown): value is Record<string, unknown> =>
   (typeof value === "object" || typeof value === "function") && value !== null && !Array.isArray(value);

@@ -2,7 +2,7 @@ import { within } from "../../core/within.ts";
 import type { AgentDefinition } from "../define.ts";
 import { checkTools, findMissingTarget, type Served, type ToolsByName } from "./check-tools.ts";
 
-/** Time limit of a function that returns the tools of an agent. */
+/** Time limit of a function that returns tools. */
 const maxLoadMs = 30_000;
 
 /** Returns the tools of an agent. A function is called each time: the caller keeps the result. */

@@ -1,22 +1,29 @@
 import type { ModelMessage } from "ai";
 import type { CallContext } from "../../core/caller.ts";
-import type { Program } from "../../engine/contract/program.ts";
 import type { StepCaller } from "../../engine/runtime.ts";
 import type { DurableTurn } from "../call/recorded-calls.ts";
-import type { AgentDefinition } from "../define.ts";
-import type { FindWorkflow } from "./describe-tool.ts";
+import type { FindWorkflow } from "../describe.ts";
+import type { RegisteredAgent } from "../find-agent.ts";
 import type { ContinuedCall } from "./inner-approval.ts";
-import type { SuspendedCall } from "./suspended-call.ts";
+import type { SuspendedCall } from "./no-result.ts";
 
-/** The workflows and agents that tools reach, as the version of the config has them that is served now. */
+/** A tool call as the SDK makes it. The input is validated. */
+export interface ToolCall {
+  readonly name: string;
+  readonly input: unknown;
+  readonly toolCallId: string;
+  readonly abortSignal: AbortSignal;
+}
+
+/** The workflows and agents that tools reach, in the current version of the config. */
 export interface ToolTargets {
   readonly findWorkflow: FindWorkflow;
-  findAgent(id: string): ServedAgent | undefined;
+  findAgent(id: string): Pick<RegisteredAgent, "definition" | "program"> | undefined;
   /** Rejects if the user of a call may not start the workflow, or ask the agent. */
   admit(call: CallContext, target: ToolTarget): Promise<void>;
   /** Starts the execution of a tool call, or finds the one that was started, and waits for its end or its suspension. */
   run(start: ToolStart): Promise<ExecutionEnd | SuspendedCall>;
-  /** Returns the end of an execution. Undefined if it has not ended. */
+  /** Returns the end of an execution. Undefined while it runs or waits. */
   read(executionId: string): Promise<ExecutionEnd | undefined>;
   /** Rejects if `resume` would, and changes nothing. */
   checkResume(executionId: string, data: unknown, call: CallContext): Promise<void>;
@@ -25,19 +32,14 @@ export interface ToolTargets {
 }
 /** The end of an execution, as a tool returns it. */
 export type ExecutionEnd = { readonly output: unknown } | { readonly error: string };
-interface ResumedExecution {
+export interface ResumedExecution {
   /** Waits for the end or the next suspension. */
   settled(signal: AbortSignal): Promise<ExecutionEnd | SuspendedCall>;
-}
-interface ServedAgent {
-  readonly definition: AgentDefinition;
-  /** Runs the turns of its stored conversations. */
-  readonly program: Program;
 }
 interface ToolTarget {
   readonly kind: "workflow" | "agent";
   readonly id: string;
-  /** Whether callers without a user may use it. */
+  /** True if callers without a user may use it. */
   readonly anonymous: boolean;
 }
 
@@ -50,11 +52,11 @@ export interface ToolStart {
   readonly key: string;
   /** Ends the wait. The execution continues. */
   readonly signal: AbortSignal;
-  /** Called when the execution has begun, or was found. */
+  /** Called when the execution was started or found. */
   readonly onBegun: (executionId: string) => void;
-  /** The step that has asked the agent. */
+  /** The step that asks the agent. */
   readonly step: StepCaller | undefined;
-  /** True if a refusal by a busy server, or one that shuts down, is not an answer: the turn continues after it. */
+  /** True if the call waits for a server that is busy or shuts down. False if such a refusal is its result. */
   readonly isDurable: boolean;
 }
 

@@ -1,11 +1,10 @@
 import { ServeError } from "../../core/error.ts";
 import { askAgent, refuseOther } from "../call/ask-agent.ts";
 import type { Operation } from "../call/operation.ts";
-import type { AgentTool } from "./agent-tool.ts";
-import type { ToolCall } from "./tool-call.ts";
-import type { WorkflowTool } from "./workflow-tool.ts";
+import type { ToolCall } from "./outside.ts";
+import type { AgentTool, WorkflowTool } from "./target-tools.ts";
 
-/** Runs a tool: starts its workflow and returns the result, or asks its agent and returns the text. */
+/** Starts the workflow of a tool and returns the result, or asks its agent and returns the text. */
 export async function runOutside(
   tool: WorkflowTool | AgentTool,
   operation: Operation,

@@ -4,8 +4,8 @@ import type { ConversationKey, Conversations } from "../../engine/contract/conve
 import type { PendingExecution } from "../call/call.ts";
 import type { Operation } from "../call/operation.ts";
 import type { WaitingAnswer } from "../call/turn-parts.ts";
-import type { ToolTargets } from "../tools/outside.ts";
-import { SuspendedCall } from "../tools/suspended-call.ts";
+import type { ResumedExecution } from "../tools/outside.ts";
+import { SuspendedCall } from "../tools/no-result.ts";
 import type { LiveTurn } from "./live-turn.ts";
 
 /** Executions that a client has resumed by a tool result. */
@@ -52,7 +52,7 @@ export class ExpectedTurns {
       // If one of several is wrong, none is resumed.
       for (const { executionId, data } of resumes.length > 1 ? resumes : [])
         await outside.checkResume(executionId, data, callContext);
-      const resumed: Awaited<ReturnType<ToolTargets["resume"]>>[] = [];
+      const resumed: ResumedExecution[] = [];
       for (const { executionId, data } of resumes) resumed.push(await outside.resume(executionId, data, callContext));
       return {
         close,

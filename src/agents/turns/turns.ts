@@ -26,7 +26,7 @@ import { toResultParts } from "../messages/result-parts.ts";
 import type { StoredUiMessage } from "../messages/ui-message.ts";
 import type { ObjectShape } from "../schemas/object-shape.ts";
 import type { ExecutionEnd, ToolTargets } from "../tools/outside.ts";
-import { SuspendedCall } from "../tools/suspended-call.ts";
+import { SuspendedCall } from "../tools/no-result.ts";
 import { EndedTurns, toStoredChat } from "./ended-turns.ts";
 import { LiveTurn } from "./live-turn.ts";
 import { ExpectedTurns } from "./resumed-calls.ts";
