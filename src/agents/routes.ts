@@ -30,8 +30,7 @@ import { conversationRoutes } from "./conversations/routes.ts";
 import { toSummary, type AgentDetail } from "./describe.ts";
 import { findAgent, type AgentsOfSnapshot, type RegisteredAgent } from "./find-agent.ts";
 import { isKnownChunk, type ClientSdk } from "./messages/ui-chunks.ts";
-import { fromClientSchema, type ObjectShape } from "./schemas/object-shape.ts";
-import { ContinuedElsewhere } from "./turns/elsewhere.ts";
+import { ContinuedElsewhere } from "./turns/turn-runner.ts";
 import { modelCallRoutes } from "./model-calls/routes.ts";
 import { DetailShape, ObjectEventShape, StreamEventShape, SummaryShape, TextShape } from "./shapes.ts";
 
@@ -165,7 +164,12 @@ export function agentRoutes({ agents, isDev }: AgentRoutesOptions): readonly Rou
       handle: async ({ found: agent, body, headers, identity, snapshot, request, reservation }) => {
         const call = toCall(agent, body.options, identity, reservation);
         const decider = deciderOf(call, { identity, snapshot });
-        const question = { input: body.input, schema: body.schema, toShape: () => toShape(body.schema), decider };
+        const question = {
+          input: body.input,
+          schema: body.schema,
+          toShape: () => agents.calls.toShape(body.schema),
+          decider,
+        };
         if (headers.Prefer) return begin({ ...call, question, signal: request.signal });
         const answer = await agents.generate({ ...call, question, signal: request.signal });
         const { object } = answer;
@@ -208,7 +212,12 @@ export function agentRoutes({ agents, isDev }: AgentRoutesOptions): readonly Rou
       handle({ found: agent, body, identity, snapshot, reservation }) {
         const call = toCall(agent, body.options, identity, reservation);
         const decider = deciderOf(call, { identity, snapshot });
-        const question = { input: body.input, schema: body.schema, toShape: () => toShape(body.schema), decider };
+        const question = {
+          input: body.input,
+          schema: body.schema,
+          toShape: () => agents.calls.toShape(body.schema),
+          decider,
+        };
         return new EventStream(
           async (signal) => toObjectEvents(await agents.open({ ...call, question, signal }), body.schema),
           [],
@@ -324,12 +333,8 @@ export function agentRoutes({ agents, isDev }: AgentRoutesOptions): readonly Rou
   }
 
   function toDetail({ definition, detail }: RegisteredAgent): AgentDetail {
-    const status = agents.running(detail.id) > 0 ? "running" : "idle";
-    return { ...detail, tools: detail.tools ?? agents.loadedTools(definition), status };
-  }
-
-  function toShape(schema: Record<string, unknown>): Promise<ObjectShape> {
-    return fromClientSchema(schema, agents.checker, agents.limits);
+    const status = agents.calls.running(detail.id) > 0 ? "running" : "idle";
+    return { ...detail, tools: detail.tools ?? agents.calls.prepared.loadedTools(definition), status };
   }
 }
 

@@ -1,4 +1,4 @@
-import { createAgents, type Agents } from "../agents/agents.ts";
+import { Agents } from "../agents/agents.ts";
 import { embedded } from "../backends/embedded/define.ts";
 import { CodeFrames } from "../config/code-frames.ts";
 import { createPlaceFinder } from "../config/find-place.ts";
@@ -134,7 +134,7 @@ export function assemble(project: Project, parts: ServerParts, serving: Serving 
   });
   const current = (): Snapshot => serving!.current();
   const budget = new ByteBudget(limits.inFlightBytes);
-  const agents = createAgents({
+  const agents = new Agents({
     engine,
     conversations,
     usage,
@@ -236,7 +236,7 @@ export function assemble(project: Project, parts: ServerParts, serving: Serving 
       metrics: counters,
       ask: agents.ask,
       onFailure: frames?.add,
-      runTurn: (agent, caller) => agents.turns.run(agent, caller),
+      runTurn: (agent, caller) => agents.runTurn(agent, caller),
       createRuntime: (actor, theirs) => createRuntime(runtimeParts, { actor, snapshot: () => theirs }),
     };
     const snapshot = createSnapshot(version, { ...shared, open, replaced, customRoutes });

@@ -1,29 +1,30 @@
 import { busy, clientLeft, shuttingDown } from "../../core/error.ts";
 import { within } from "../../core/within.ts";
-import type { Answer, StreamPart } from "../call/call.ts";
+import type { Answer, HeldTurn, StreamPart } from "../call/call.ts";
 import type { Operation } from "../call/operation.ts";
 import { stopped, type RecordedCalls } from "../call/recorded-calls.ts";
 import type { ShownMessages } from "../call/turn.ts";
 import type { UiParts } from "../messages/ui-message.ts";
 import type { JsonText } from "../../core/json.ts";
 import type { ConversationKey, TurnListener } from "../../engine/contract/conversations.ts";
+import { toKeyText } from "../../engine/stored/stored-conversation.ts";
 import { toChat } from "../answers/chat.ts";
 import { AnswerLog } from "./answer-log.ts";
 
-/** The reason why a turn was ended from outside. */
+/** The reason of an end from outside. */
 type Interruption = "left" | "stopped" | "closing";
 
-/** The time that a caller waits until its stop is durable. */
+/** Max wait of a caller for a durable stop. */
 const storeMs = 5_000;
 
-/** A turn of a conversation that runs in this process, or waits for those before it. */
+/** A turn of a conversation in this process. */
 export class LiveTurn implements TurnListener {
   readonly id: string;
-  /** The conversation. */
+  /** The key of the conversation, as text. */
   readonly key: string;
   readonly userId: string | undefined;
-  /** The id of the answer, and that of the user's message if it has one. */
   readonly answerId: string;
+  /** The id of the user's message, if there is one. */
   readonly questionId: string | undefined;
   /** The parts of the message that the answer continues. */
   readonly before: UiParts | undefined;
@@ -34,25 +35,25 @@ export class LiveTurn implements TurnListener {
   /** The conversation in which another process continues the message: nothing runs here. */
   continuedIn: ConversationKey | undefined;
   readonly log: AnswerLog = new AnswerLog();
-  /** Whether it continues without a reader. */
+  /** True if it continues without a reader. */
   continues = true;
-  /** Whether its first reader is about to come. */
+  /** True until its first reader reads it. */
   isAwaited = false;
-  /** Whether the turns before it have ended. */
+  /** True when the earlier turns of the conversation are over. */
   isRunning = false;
   #operation: Operation | undefined;
   #interruption: Interruption | undefined;
   readonly #recording = Promise.withResolvers<RecordedCalls>();
   readonly #ended = Promise.withResolvers<void>();
 
-  constructor(turn: Pick<LiveTurn, "id" | "key" | "userId" | "answerId" | "questionId" | "before" | "shown">) {
-    this.id = turn.id;
-    this.key = turn.key;
-    this.userId = turn.userId;
-    this.answerId = turn.answerId;
-    this.questionId = turn.questionId;
-    this.before = turn.before;
-    this.shown = turn.shown;
+  constructor(id: string, key: ConversationKey, { answerId, questionId, before, shown }: HeldTurn) {
+    this.id = id;
+    this.key = toKeyText(key);
+    this.userId = key.userId;
+    this.answerId = answerId();
+    this.questionId = questionId;
+    this.before = before;
+    this.shown = shown;
   }
 
   get interruption(): Interruption | undefined {
@@ -71,14 +72,14 @@ export class LiveTurn implements TurnListener {
     if (this.#interruption || this.log.isOver) return;
     this.#interruption = how;
     if (this.#operation) this.#operation.abort(errors[how]());
-    // The engine starts nothing any more.
+    // The engine starts no more turns.
     else if (how === "closing") this.log.end({ error: errors[how]() });
   }
 
   /** Stops the turn. Resolves when that is durable: from then on, a crash does not let the turn continue. */
   async stop(): Promise<void> {
     this.interrupt("stopped");
-    // A turn that ends before its first record has none. One that has ended takes no record any more.
+    // A turn may end before its first record, and takes no record after its end.
     const records = Promise.race([this.#recording.promise, this.#ended.promise]);
     const stored = records.then((found) => found?.saveStop().catch(() => this.#ended.promise));
     await within(storeMs, stored, {
@@ -88,7 +89,8 @@ export class LiveTurn implements TurnListener {
     });
     if (this.#interruption === "closing") throw shuttingDown();
   }
-  /** The turn has ended in its conversation, or is left to the next start. */
+
+  /** Ends the waits for records. The turn is over, or continues at the next start. */
   end(): void {
     this.#ended.resolve();
   }
@@ -99,15 +101,11 @@ export class LiveTurn implements TurnListener {
       yield JSON.stringify(chunk);
   }
 
-  /** Reads the answer from its beginning. `onLeave` is called when the reader is gone. */
+  /** Reads the answer from its beginning. `onLeave` is called when the reader disconnects or is done. */
   read(signal: AbortSignal, onLeave: () => void): AsyncGenerator<StreamPart> {
     this.isAwaited = false;
     return this.log.read(signal, { onLeave });
   }
 }
 
-const errors: Record<Interruption, () => Error> = {
-  left: () => clientLeft(),
-  stopped: () => stopped(),
-  closing: () => shuttingDown(),
-};
+const errors: Record<Interruption, () => Error> = { left: clientLeft, stopped, closing: shuttingDown };

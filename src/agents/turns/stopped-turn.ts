@@ -4,15 +4,22 @@ import { lostResult } from "../call/pending-calls.ts";
 import type { ToolEnd } from "../call/recorded-calls.ts";
 import type { LiveTurn } from "./live-turn.ts";
 
-/** The time that tools get to end after a stop. */
+/** The time that tools have to end after a stop. */
 const stopMs = 100;
 
-/** Ends a turn that was stopped: the part of the answer that was made is stored, and every tool call has a result. */
-export async function finishStopped(turn: LiveTurn, parts: CallParts, opened: HeldTurn): Promise<void> {
+/** One run of a turn: its log, its call, and its place in the conversation. */
+export interface TurnRun {
+  readonly turn: LiveTurn;
+  readonly parts: CallParts;
+  readonly opened: HeldTurn;
+}
+
+/** Ends a stopped turn: stores the answer so far, and gives every tool call a result. */
+export async function finishStopped({ turn, parts, opened }: TurnRun): Promise<void> {
   const ends = await toEnds(parts);
   if (!turn.log.hasParts) turn.log.add({ type: "start", messageId: turn.answerId });
   for (const part of toToolEnds(opened, ends, "Stopped")) {
-    opened.recorded!.add(part as never);
+    opened.recorded?.add(part as never);
     turn.log.add(part as never);
   }
   await storePartial(parts, opened, true);
@@ -22,17 +29,17 @@ export async function finishStopped(turn: LiveTurn, parts: CallParts, opened: He
 }
 
 /**
- * Stores the results of a turn that has failed and that has continued calls which were decided: their tools may have run, and
- * they are not decided again. Other turns that fail have no answer.
+ * Stores the tool results of a failed turn that has continued decided calls: their tools may have run, and are not decided again.
+ * Other failed turns have no answer.
  */
-export async function keepResults(parts: CallParts, opened: HeldTurn): Promise<void> {
+export async function keepResults({ parts, opened }: TurnRun): Promise<void> {
   if (!opened.open?.length) return;
-  const { logger } = parts.operation.context;
   try {
-    for (const part of toToolEnds(opened, await toEnds(parts), lostResult)) opened.recorded!.add(part as never);
+    for (const part of toToolEnds(opened, await toEnds(parts), lostResult)) opened.recorded?.add(part as never);
     await storePartial(parts, opened, undefined);
   } catch (error) {
-    logger.warn("The results of tools of a turn that has failed could not be stored", { error });
+    const message = "The results of tools of a turn that has failed could not be stored";
+    parts.operation.context.logger.warn(message, { error });
   }
 }
 
@@ -46,14 +53,20 @@ async function toEnds({ operation }: CallParts): Promise<Map<string, ToolEnd>> {
   return ends;
 }
 
-/** Returns the parts that end the open tool calls of an answer: with their results, or with an error. */
+/** Returns the parts that end the open tool calls of an answer, with their results or with an error. */
 function toToolEnds(
   { recorded, open = [], decided }: HeldTurn,
   ends: ReadonlyMap<string, ToolEnd>,
   error: string,
 ): object[] {
   const all = recorded?.all ?? [];
-  const ended = new Set(all.flatMap((part) => (isEnd(part) ? part.toolCallId : [])));
+  const ended = new Set(
+    all.flatMap((part) =>
+      part.type === "tool-result" || part.type === "tool-error" || part.type === "tool-output-denied"
+        ? part.toolCallId
+        : [],
+    ),
+  );
   const made = all.flatMap((part) => (part.type === "tool-call" && !part.providerExecuted ? [part] : []));
   return [...open, ...made].flatMap((call): object[] => {
     const { toolCallId, toolName, input } = call;
@@ -66,9 +79,3 @@ function toToolEnds(
     return [{ type: "tool-error", ...part, error }];
   });
 }
-
-type AnyPart = NonNullable<HeldTurn["recorded"]>["all"][number];
-const isEnd = (
-  part: AnyPart,
-): part is Extract<AnyPart, { type: "tool-result" | "tool-error" | "tool-output-denied" }> =>
-  part.type === "tool-result" || part.type === "tool-error" || part.type === "tool-output-denied";

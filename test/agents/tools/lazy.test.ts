@@ -4,7 +4,7 @@ import { defineAgent, defineTool, workflowTool, type DefineAgentOptions } from "
 import { scriptedModel, type ScriptedStep } from "agentserve/models";
 import * as v from "valibot";
 import { expect, it, vi } from "vitest";
-import { loadTools } from "../../../src/agents/tools/load-tools.ts";
+import { loadTools } from "../../../src/agents/prepared-agents.ts";
 import { newFile } from "../../harness/folders.ts";
 import { startTestServer, type TestServer } from "../../harness/server.ts";
 import { eventually } from "../../harness/waiting.ts";
