@@ -2,7 +2,7 @@ import { ServeError } from "../core/error.ts";
 import { toIso } from "../core/iso-time.ts";
 import type { Engine } from "../engine/contract/engine.ts";
 import type { WorkflowDefinition } from "../engine/definition/definition.ts";
-import type { ExecutionState, ParkedBranch, Transition } from "../engine/execution.ts";
+import type { ExecutionState, ParkedBranch } from "../engine/execution.ts";
 import { readSteps } from "../engine/steps/read-steps.ts";
 import { isForPerson } from "../engine/walk/pending.ts";
 import { findStep } from "./find-step.ts";
@@ -23,25 +23,28 @@ export async function findBranch(
   state: ExecutionState,
   stepId: string | undefined,
 ): Promise<WaitingBranch | undefined> {
-  const { pending } = state.last as Transition & { to: "suspended" }; // as the caller has checked
+  const { last } = state;
+  const pending = last?.to === "suspended" ? last.pending : [];
   const found =
     stepId === undefined
       ? (pending.find(isForPerson) ?? pending[0])
-      : (pending.find((one) => one.stepId === stepId) ?? (await findHidden(engine, definition, state, stepId)));
+      : await findWaiting(engine, definition, state, stepId);
   if (!found || isForPerson(found) || (found.isSkippable && stepId !== undefined)) return found;
   const { event, due } = found;
   const text = event ? `waits for the event ${event.name}` : `sleeps until ${toIso(due!.at)}`;
   throw new ServeError(409, `Execution ${state.execution.id} ${text}`);
 }
 
-/** A branch that waits and is not among those that the suspension lists: its journal has it. */
-export async function findHidden(
+/** Finds the waiting branch of a step. The journal has the branches that a long suspension does not list. */
+export async function findWaiting(
   engine: Engine,
   definition: WorkflowDefinition,
   { execution, last }: ExecutionState,
   stepId: string,
 ): Promise<WaitingBranch | undefined> {
-  if (last?.to !== "suspended" || last.pendingCount === undefined) return undefined;
+  if (last?.to !== "suspended") return undefined;
+  const listed = last.pending.find((one) => one.stepId === stepId);
+  if (listed || last.pendingCount === undefined) return listed;
   const [step] = await readSteps(engine, toDescribed(execution), { path: stepId, status: "suspended" });
   const parked = step?.suspension;
   if (!parked) return undefined;

@@ -11,7 +11,7 @@ import { readSteps } from "../engine/steps/read-steps.ts";
 import { isForPerson } from "../engine/walk/pending.ts";
 import { checkCode, toText, type Runnable } from "./executions.ts";
 import { findStep } from "./find-step.ts";
-import { findBranch, findHidden, type WaitingBranch } from "./parked-branch.ts";
+import { findBranch, findWaiting, type WaitingBranch } from "./parked-branch.ts";
 import { toDescribed } from "./steps/former-steps.ts";
 
 interface AskedResume {
@@ -38,9 +38,9 @@ export async function resume(
   const resumed = await engine.resume(id, epoch, how, runnable);
   if (resumed) return resumed;
   const now = (await engine.state(id)) ?? state;
-  // Another branch has continued meanwhile. Whether this one still waits, the suspension does not tell if many do.
-  const hidden = branch && now.epoch !== epoch && (await findHidden(engine, definition, now, branch.stepId));
-  if (!hidden || hidden.key !== branch.key) throw await notSuspended(engine, now);
+  // Another branch was first. This one may still wait: its resume is repeated on the newer state.
+  const waiting = branch && now.epoch !== epoch && (await findWaiting(engine, definition, now, branch.stepId));
+  if (!waiting || waiting.key !== branch.key) throw await notSuspended(engine, now);
   return resume(engine, runnable, now, { ...asked, stepId: branch.stepId }, by);
 }
 

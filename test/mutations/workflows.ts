@@ -17,6 +17,13 @@ export const workflows: readonly Mutation[] = [
     suite: "test/workflows/spec.test.ts",
   },
   {
+    breaks: "A resume that met a running branch is refused although its own branch still waits",
+    file: "src/workflows/resume.ts",
+    find: `if (!waiting || waiting.key !== branch.key) throw`,
+    replace: `if (!waiting || now.last) throw`,
+    suite: "test/workflows/lost-resume.test.ts",
+  },
+  {
     breaks: "The resume schema of a workflow replaces that of its step",
     file: "src/workflows/resume.ts",
     find: `[step, ...workflows].find(`,
