@@ -35,6 +35,10 @@ const atOnce = 200;
 /** The time after which a page ends, because `authorize` is slow. */
 const maxMs = 5_000;
 
+/**
+ * No cursor names an execution that the caller may not read. A page ends after its last readable execution, or before the
+ * millisecond in which it stopped to ask. If all that it has asked about started in one millisecond, it continues.
+ */
 async function listByAuthorize<F extends ListFilter>(
   request: ListRequest,
   filter: F,
@@ -43,38 +47,28 @@ async function listByAuthorize<F extends ListFilter>(
 ): Promise<ReadablePage> {
   const { limit } = filter;
   const until = performance.now() + maxMs;
-  const states: ExecutionState[] = [];
+  const found: ExecutionState[] = [];
   let { before } = filter;
   let newest: ExecutionState | undefined;
   for (let asked = 0; ;) {
-    const size = Math.min(asked === 0 ? limit : atOnce, maxAsked - asked);
+    const size = asked === 0 ? limit : Math.min(atOnce, asked < maxAsked ? maxAsked - asked : atOnce);
     const page = await read({ ...filter, before, limit: size });
     const allowed = await Promise.all(page.states.map((state) => mayRead(request, state, visible)));
-    for (const [index, state] of page.states.entries()) {
-      if (states.length === limit) return { states, next: toPlace(states.at(-1)!) };
-      if (allowed[index]) states.push(state);
-    }
-    if (!page.hasMore) return { states, next: undefined };
+    found.push(...page.states.filter((_, index) => allowed[index]));
+    const states = found.slice(0, limit);
+    const last = states.at(-1);
+    const oldest = page.states.at(-1);
+    if (!oldest || (!page.hasMore && (states.length < limit || last === oldest))) return { states, next: undefined };
     asked += page.states.length;
-    newest ??= page.states[0]!;
-    const oldest = page.states.at(-1)!;
+    newest ??= page.states[0];
+    const isCut = page.states.length < size; // the values of this page reach the byte limit of a page
+    const isOver = asked >= maxAsked || performance.now() >= until;
+    if (last && (isOver || isCut || states.length === limit)) return { states, next: toPlace(last) };
+    const { startAt } = oldest.execution;
+    if (isOver && newest?.execution.startAt !== startAt)
+      return { states, next: { startAt: startAt + 1, id: lowestId } };
     before = toPlace(oldest);
-    const isCut = page.states.length < size; // the values of this page are as large as those of a page may be
-    const isOver = asked >= maxAsked || performance.now() >= until || (isCut && states.length > 0);
-    if (allowed.at(-1) && (isOver || states.length === limit)) return { states, next: before };
-    if (isOver) return cutPage(states, newest, oldest);
   }
-}
-
-/**
- * Ends a page at an execution that the caller may not read, and whose id must not be in the cursor. So the next page begins
- * with everything that started at the same time, unless the whole page did.
- */
-function cutPage(states: readonly ExecutionState[], newest: ExecutionState, oldest: ExecutionState): ReadablePage {
-  const { startAt } = oldest.execution;
-  if (newest.execution.startAt === startAt) return { states, next: toPlace(oldest) };
-  const earlier = states.filter(({ execution }) => execution.startAt !== startAt);
-  return { states: earlier, next: { startAt: startAt + 1, id: lowestId } };
 }
 
 /** No id is lower than this one. */

@@ -80,6 +80,13 @@ export const workflows: readonly Mutation[] = [
     suite: "test/workflows/readable-page.test.ts",
   },
   {
+    breaks: "The cursor of a page names an execution that its reader may not read",
+    file: "src/workflows/readable-page.ts",
+    find: `if (isOver && newest?.execution.startAt !== startAt)`,
+    replace: `if (isOver) return { states, next: toPlace(oldest) };\n    if (isOver)`,
+    suite: "test/workflows/readable-page.test.ts",
+  },
+  {
     breaks: "An execution is found under the name of another workflow",
     file: "src/workflows/find.ts",
     find: `if (state?.execution.workflowId === id) {`,
