@@ -28,7 +28,7 @@ import type {
 } from "../engine/runtime.ts";
 import { isIn, type Visible } from "../workflows/access.ts";
 import { beginChild, toOrigin, toOwnId } from "../workflows/children.ts";
-import { listForCode } from "../workflows/code-list.ts";
+import { listForCode } from "../workflows/lists/code-list.ts";
 import { begin, toText, type BeginOptions, type Origin } from "../workflows/executions.ts";
 import { findWorkflow } from "../workflows/find.ts";
 import { createHandle, untilDone } from "../workflows/handle.ts";

@@ -7,7 +7,7 @@ import type { ExecutionState } from "../engine/execution.ts";
 import { mayAct, type Visible } from "./access.ts";
 import type { WorkflowDetail } from "./describe.ts";
 import type { Runnable } from "./executions.ts";
-import { listReadable, type ReadablePage } from "./readable-page.ts";
+import { listReadable, type ReadablePage } from "./lists/readable-page.ts";
 
 /** The part of a snapshot that the routes read. */
 export interface Workflows extends Authorized {

@@ -6,7 +6,7 @@ import type { ExecutionState, ParkedBranch } from "../engine/execution.ts";
 import { readSteps } from "../engine/steps/read-steps.ts";
 import { isForPerson } from "../engine/walk/pending.ts";
 import { findStep } from "./find-step.ts";
-import { toDescribed } from "./steps/former-steps.ts";
+import { toDescribed } from "./history/former-executions.ts";
 
 /** A branch that waits, as far as a resume needs to know it. */
 export type WaitingBranch = Pick<ParkedBranch, "stepId" | "key" | "kind" | "due" | "isSkippable"> & {

@@ -10,7 +10,7 @@ import type { HistoryRow } from "../engine/contract/history.ts";
 import type { ForkOptions, StepCaller } from "../engine/runtime.ts";
 import type { JournalRow } from "../engine/runs/journal-row.ts";
 import { toOrigin, toOwnId } from "./children.ts";
-import { toDescribed } from "./steps/former-steps.ts";
+import { toDescribed } from "./history/former-executions.ts";
 import {
   checkCode,
   checkInput,

@@ -12,7 +12,7 @@ import { isForPerson } from "../engine/walk/pending.ts";
 import { checkCode, toText, type Runnable } from "./executions.ts";
 import { findStep } from "./find-step.ts";
 import { findBranch, findWaiting, type WaitingBranch } from "./parked-branch.ts";
-import { toDescribed } from "./steps/former-steps.ts";
+import { toDescribed } from "./history/former-executions.ts";
 
 interface AskedResume {
   readonly resumeData?: unknown;

@@ -4,7 +4,7 @@ import { commandRoutes } from "./routes/command-routes.ts";
 import { definitionRoutes } from "./routes/definition-routes.ts";
 import { eventRoutes } from "./routes/event-routes.ts";
 import { executionsRoutes } from "./routes/executions-routes.ts";
-import type { WorkflowRoutesOptions } from "./routes/options.ts";
+import type { WorkflowRoutesOptions } from "./routes/replies.ts";
 import { readRoutes } from "./routes/read-routes.ts";
 import { repairRoutes } from "./routes/repair-routes.ts";
 import { startRoutes } from "./routes/start-routes.ts";

@@ -3,7 +3,7 @@ import type { Mutation } from "./mutation.ts";
 export const auth: readonly Mutation[] = [
   {
     breaks: "Each list stream asks authorize about each change by itself",
-    file: "src/workflows/authorized-changes.ts",
+    file: "src/workflows/lists/authorized-changes.ts",
     find: "known.get(key) ?? new Audience(",
     replace: "new Audience(",
     suite: "test/auth/authorize/list-streams.test.ts",

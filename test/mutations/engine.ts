@@ -143,7 +143,7 @@ export const engine: readonly Mutation[] = [
   },
   {
     breaks: "A step that went back in a fork of a former version is taken for a copied one",
-    file: "src/workflows/former-forks.ts",
+    file: "src/workflows/history/former-executions.ts",
     find: `all.filter(({ key }) => !key.includes("@"))`,
     replace: "all",
     suite: "test/workflows/steps/former-forks.test.ts",

@@ -5,7 +5,7 @@ import type { Identity } from "../../src/core/caller.ts";
 import type { Engine } from "../../src/engine/contract/engine.ts";
 import type { ExecutionState } from "../../src/engine/execution.ts";
 import { Changes } from "../../src/engine/runs/changes.ts";
-import { AuthorizedChanges } from "../../src/workflows/authorized-changes.ts";
+import { AuthorizedChanges } from "../../src/workflows/lists/authorized-changes.ts";
 
 it("asks authorize about a change of a list stream after the engine has passed it", async () => {
   const asked: string[] = [];

@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
 import type { ListFilter, ListPage } from "../../src/engine/contract/engine.ts";
 import type { ExecutionState } from "../../src/engine/execution.ts";
-import { listReadable } from "../../src/workflows/readable-page.ts";
+import { listReadable } from "../../src/workflows/lists/readable-page.ts";
 
 /** More executions than `authorize` is asked about for one page, newest first. */
 const listStates = (perMs: number): ExecutionState[] =>

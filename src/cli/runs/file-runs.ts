@@ -4,7 +4,7 @@ import type { ListedExecution } from "../../backends/embedded/store/stored-state
 import { toIso } from "../../core/iso-time.ts";
 import { toShellWord } from "../../core/shell.ts";
 import { toStateView } from "../../workflows/results.ts";
-import { listSteps, type StepView } from "../../workflows/step-views.ts";
+import { listSteps, type StepView } from "../../workflows/history/step-views.ts";
 import type { RunItem, RunSource } from "./source.ts";
 
 /** The executions in the data file of a stopped server. */

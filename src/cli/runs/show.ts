@@ -1,5 +1,5 @@
 import type { ExecutionView } from "../../engine/runtime.ts";
-import type { StepView } from "../../workflows/step-views.ts";
+import type { StepView } from "../../workflows/history/step-views.ts";
 import { toShort } from "../call/screen.ts";
 import { toWaitText, type Wait } from "../call/wait-text.ts";
 import { colors } from "../colors.ts";

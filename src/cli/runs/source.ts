@@ -4,7 +4,7 @@ import { toVisible } from "../../core/visible.ts";
 import type { ExecutionStatus } from "../../engine/execution.ts";
 import type { ExecutionView } from "../../engine/runtime.ts";
 import type { StepStatus } from "../../engine/steps/step-record.ts";
-import type { StepView } from "../../workflows/step-views.ts";
+import type { StepView } from "../../workflows/history/step-views.ts";
 import { UsageError } from "../usage.ts";
 
 /** An execution in a list, without its values. */

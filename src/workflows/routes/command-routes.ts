@@ -7,10 +7,18 @@ import { cancel, suspend } from "../executions.ts";
 import { findExecution, findWorkflow, type Workflows } from "../find.ts";
 import { toStateView, type SuspendResult } from "../results.ts";
 import { resume } from "../resume.ts";
-import { ResultShape, SuspendedShape } from "../shapes.ts";
+import { ResultShape, SuspendedShape } from "./shapes.ts";
 import { cannotBegin, cannotWrite, failedExecution, refusedByStep, unknownExecution } from "./errors.ts";
-import type { WorkflowRoutesOptions } from "./options.ts";
-import { about, idHeader, holdUntilSettled, settle, StartedShape, toReply, toStartedReply } from "./replies.ts";
+import {
+  about,
+  idHeader,
+  holdUntilSettled,
+  settle,
+  StartedShape,
+  toReply,
+  toStartedReply,
+  type WorkflowRoutesOptions,
+} from "./replies.ts";
 
 const ReasonBody = v.pipe(v.object({ reason: v.optional(v.string()) }), v.title("ReasonRequest"));
 const ResumeBody = v.object({

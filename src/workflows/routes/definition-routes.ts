@@ -2,9 +2,9 @@ import * as v from "valibot";
 import { defineRoute, type Route } from "../../http/route.ts";
 import { toSummary, type WorkflowDetail } from "../describe.ts";
 import { findWorkflow, type Workflows } from "../find.ts";
-import { DetailShape, SummaryShape } from "../shapes.ts";
+import { DetailShape, SummaryShape } from "./shapes.ts";
 import { unknownWorkflow } from "./errors.ts";
-import type { WorkflowRoutesOptions } from "./options.ts";
+import type { WorkflowRoutesOptions } from "./replies.ts";
 
 /** The routes about workflows themselves. */
 export function definitionRoutes({ engine }: WorkflowRoutesOptions): readonly Route<Workflows>[] {

@@ -6,7 +6,7 @@ import { defineRoute, type Route } from "../../http/route.ts";
 import type { Workflows } from "../find.ts";
 import { EventBody, sendEvent } from "../send-event.ts";
 import { cannotStart } from "./errors.ts";
-import type { WorkflowRoutesOptions } from "./options.ts";
+import type { WorkflowRoutesOptions } from "./replies.ts";
 
 /** The route by which events are sent to executions that wait for them. */
 export function eventRoutes({ engine, stepValueBytes: maxBytes }: WorkflowRoutesOptions): readonly Route<Workflows>[] {

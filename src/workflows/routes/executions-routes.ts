@@ -10,14 +10,14 @@ import type { ActionRequest } from "../../core/authorizer.ts";
 import type { ListFilter } from "../../engine/contract/engine.ts";
 import type { ExecutionState } from "../../engine/execution.ts";
 import { mayResume } from "../access.ts";
-import { followExecutions, listAllExecutions } from "../all-executions.ts";
-import { AuthorizedChanges } from "../authorized-changes.ts";
+import { followExecutions, listAllExecutions } from "../lists/all-executions.ts";
+import { AuthorizedChanges } from "../lists/authorized-changes.ts";
 import { listExecutions, type Workflows } from "../find.ts";
+import { fromCursor, toCursor } from "../lists/readable-page.ts";
 import { toItemView, toStateView, type ItemView } from "../results.ts";
-import { ChangeShape, ItemShape, StateShape } from "../shapes.ts";
-import { fromCursor, toCursor } from "./cursor.ts";
+import { ChangeShape, ItemShape, StateShape } from "./shapes.ts";
 import { cannotRead, manyStreams, unknownWorkflow } from "./errors.ts";
-import type { WorkflowRoutesOptions } from "./options.ts";
+import type { WorkflowRoutesOptions } from "./replies.ts";
 
 const Owned = { workflowId: v.optional(v.string()), userId: v.optional(v.string()) };
 const Filters = {

@@ -1,8 +1,7 @@
 import type { Engine } from "../../engine/contract/engine.ts";
 import { EventWithId, noContent } from "../../http/sse.ts";
 import { toEventView, toResultEvent } from "../results.ts";
-import type { WorkflowRoutesOptions } from "./options.ts";
-import { toExecutionError } from "./replies.ts";
+import { toExecutionError, type WorkflowRoutesOptions } from "./replies.ts";
 
 export type EventViews = AsyncGenerator<Record<string, unknown> | EventWithId | typeof noContent>;
 

@@ -7,11 +7,10 @@ import { wholeNumber } from "../../http/whole-number.ts";
 import { mayFork, mayInspect, mayResume } from "../access.ts";
 import { findExecution, type Workflows } from "../find.ts";
 import { toStateView, type StateView } from "../results.ts";
-import { EventShape, StateShape } from "../shapes.ts";
+import { EventShape, StateShape } from "./shapes.ts";
 import { cannotRead, manyStreams, unknownExecution } from "./errors.ts";
 import { follow } from "./follow.ts";
-import type { WorkflowRoutesOptions } from "./options.ts";
-import { idHeader } from "./replies.ts";
+import { idHeader, type WorkflowRoutesOptions } from "./replies.ts";
 
 const seqRule = "expected the seq of an event";
 const Seq = wholeNumber(0, 999_999_999_999_999, seqRule);

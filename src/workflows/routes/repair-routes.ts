@@ -11,11 +11,17 @@ import {
   type Workflows,
 } from "../find.ts";
 import { fork, retry } from "../repair.ts";
-import { ResultShape } from "../shapes.ts";
+import { ResultShape } from "./shapes.ts";
 import { cannotBegin, cannotStart, failedExecution, refusedByStep, unknownExecution } from "./errors.ts";
 import { OwnExecutionId } from "../start-options.ts";
-import type { WorkflowRoutesOptions } from "./options.ts";
-import { about, holdUntilSettled, settle, StartedShape, toStartedReply } from "./replies.ts";
+import {
+  about,
+  holdUntilSettled,
+  settle,
+  StartedShape,
+  toStartedReply,
+  type WorkflowRoutesOptions,
+} from "./replies.ts";
 
 const ForkBody = v.pipe(
   v.object({

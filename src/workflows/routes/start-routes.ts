@@ -5,12 +5,18 @@ import { defineRoute, events, type Route } from "../../http/route.ts";
 import { EventStream } from "../../http/sse.ts";
 import { begin } from "../executions.ts";
 import { findStartable, type Workflows } from "../find.ts";
-import { EventShape, ResultShape } from "../shapes.ts";
+import { EventShape, ResultShape } from "./shapes.ts";
 import { StartOptionsShape } from "../start-options.ts";
 import { cannotStart, failedExecution, refusedByStep, unknownWorkflow } from "./errors.ts";
 import { follow, type EventViews } from "./follow.ts";
-import type { WorkflowRoutesOptions } from "./options.ts";
-import { idHeader, holdUntilSettled, settle, StartedShape, toStartedReply } from "./replies.ts";
+import {
+  idHeader,
+  holdUntilSettled,
+  settle,
+  StartedShape,
+  toStartedReply,
+  type WorkflowRoutesOptions,
+} from "./replies.ts";
 
 const ExecuteBody = v.object({
   input: v.optional(v.unknown()), // validated by `begin()`, with the error messages of the spec

@@ -7,12 +7,11 @@ import { defineRoute, type Route } from "../../http/route.ts";
 import { wholeNumber } from "../../http/whole-number.ts";
 import { mayInspect } from "../access.ts";
 import { findExecution, type Workflows } from "../find.ts";
-import { KeptSteps } from "../kept-steps.ts";
-import { StepViewShape } from "../shapes.ts";
-import { listSteps } from "../step-views.ts";
+import { KeptSteps } from "../history/kept-steps.ts";
+import { StepViewShape } from "./shapes.ts";
+import { listSteps } from "../history/step-views.ts";
 import { cannotRead, unknownExecution } from "./errors.ts";
-import type { WorkflowRoutesOptions } from "./options.ts";
-import { idHeader } from "./replies.ts";
+import { idHeader, type WorkflowRoutesOptions } from "./replies.ts";
 
 const StepsQuery = v.object({
   status: v.optional(v.picklist(stepStatuses, `expected one of ${stepStatuses.join(", ")}`)),

@@ -2,7 +2,7 @@ import { join } from "node:path";
 import { andThen, defineWorkflow, embedded } from "agentserve";
 import { expect, it, onTestFinished, vi } from "vitest";
 import { JournalTable } from "../../../src/backends/embedded/store/tables/journal-table.ts";
-import { maxKeptSteps } from "../../../src/workflows/kept-steps.ts";
+import { maxKeptSteps } from "../../../src/workflows/history/kept-steps.ts";
 import { createFolder } from "../../harness/folders.ts";
 import { startTestServer, type TestServer } from "../../harness/server.ts";
 

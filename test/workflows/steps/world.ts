@@ -1,5 +1,5 @@
 import type { AuthProvider } from "agentserve";
-import type { StepView } from "../../../src/workflows/step-views.ts";
+import type { StepView } from "../../../src/workflows/history/step-views.ts";
 import type { TestServer } from "../../harness/server.ts";
 
 /** Takes the token for the id of the user. */

@@ -17,7 +17,7 @@ import { Model } from "./model/model.ts";
 import { isInFlight } from "./model/run.ts";
 import { countOf, nextAttemptOf, statusesOf } from "./model/statuses.ts";
 import { copiesOf, type Row, type Stored } from "./stored.ts";
-import { toDescribed } from "../../../../src/workflows/steps/former-steps.ts";
+import { toDescribed } from "../../../../src/workflows/history/former-executions.ts";
 
 const maxPlaces = 12;
 

@@ -7,12 +7,11 @@ import { fork } from "../../../../src/workflows/repair.ts";
 import type { DescribedExecution, StepRecord } from "../../../../src/engine/steps/step-history.ts";
 import { readSteps } from "../../../../src/engine/steps/read-steps.ts";
 import { inputRow, toText, type Value } from "../../../../src/engine/walk/value.ts";
-import { historyWithCopies } from "../../../../src/workflows/former-forks.ts";
+import { historyWithCopies, toDescribed } from "../../../../src/workflows/history/former-executions.ts";
 import type { Luck } from "../luck.ts";
 import type { Tally } from "./tally.ts";
 import { isWaiting } from "./waits.ts";
 import type { World } from "./world.ts";
-import { toDescribed } from "../../../../src/workflows/steps/former-steps.ts";
 
 const maxExecutions = 9;
 

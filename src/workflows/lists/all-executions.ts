@@ -1,7 +1,7 @@
-import type { ActionRequest } from "../core/authorizer.ts";
-import { ServeError } from "../core/error.ts";
-import type { Engine, ExecutionChange, ListFilter } from "../engine/contract/engine.ts";
-import type { Visible } from "./access.ts";
+import type { ActionRequest } from "../../core/authorizer.ts";
+import { ServeError } from "../../core/error.ts";
+import type { Engine, ExecutionChange, ListFilter } from "../../engine/contract/engine.ts";
+import type { Visible } from "../access.ts";
 import type { AuthorizedChanges } from "./authorized-changes.ts";
 import { listReadable, type ReadablePage } from "./readable-page.ts";
 

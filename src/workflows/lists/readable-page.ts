@@ -1,7 +1,9 @@
-import type { ActionRequest } from "../core/authorizer.ts";
-import type { ListFilter, ListPage } from "../engine/contract/engine.ts";
-import type { ExecutionState } from "../engine/execution.ts";
-import { mayRead, type Visible } from "./access.ts";
+import type { ActionRequest } from "../../core/authorizer.ts";
+import { badRequest } from "../../core/error.ts";
+import { isExecutionId } from "../../core/id.ts";
+import type { ListFilter, ListPage } from "../../engine/contract/engine.ts";
+import type { ExecutionState } from "../../engine/execution.ts";
+import { mayRead, type Visible } from "../access.ts";
 
 /** A page of executions that the caller may read. */
 export interface ReadablePage {
@@ -75,3 +77,12 @@ async function listByAuthorize<F extends ListFilter>(
 const lowestId = "0";
 
 const toPlace = ({ execution: { startAt, id } }: ExecutionState): ListCursor => ({ startAt, id });
+
+export const toCursor = ({ startAt, id }: ListCursor): string => Buffer.from(`${startAt} ${id}`).toString("base64url");
+
+export function fromCursor(cursor: string): ListCursor {
+  const [, startAt, id] = /^(\d{1,15}) (.+)$/.exec(Buffer.from(cursor, "base64url").toString()) ?? [];
+  if (!startAt || !isExecutionId(id))
+    throw badRequest("Invalid query: cursor: expected the nextCursor of a previous response");
+  return { startAt: Number(startAt), id };
+}

@@ -1,6 +1,6 @@
-import type { ExecutionState, StepPlace } from "../engine/execution.ts";
-import type { StepRecord } from "../engine/steps/step-record.ts";
-import { kindOf } from "../engine/suspension.ts";
+import type { ExecutionState, StepPlace } from "../../engine/execution.ts";
+import type { StepRecord } from "../../engine/steps/step-record.ts";
+import { kindOf } from "../../engine/suspension.ts";
 
 /** Max steps that are kept, of all executions, and the time after which they are dropped if nothing asks for them. */
 export const maxKeptSteps = 25_000;

@@ -1,13 +1,13 @@
 import * as v from "valibot";
-import type { Engine } from "../engine/contract/engine.ts";
-import { executionStatuses } from "../engine/execution.ts";
-import type { ExecutionFilter, ExecutionView } from "../engine/runtime.ts";
-import { suspensionKinds } from "../engine/suspension.ts";
-import { badRequest } from "../core/error.ts";
-import { validate } from "../core/schema.ts";
-import type { Visible } from "./access.ts";
-import { toStateView } from "./results.ts";
-import { fromCursor, toCursor } from "./routes/cursor.ts";
+import type { Engine } from "../../engine/contract/engine.ts";
+import { executionStatuses } from "../../engine/execution.ts";
+import type { ExecutionFilter, ExecutionView } from "../../engine/runtime.ts";
+import { suspensionKinds } from "../../engine/suspension.ts";
+import { badRequest } from "../../core/error.ts";
+import { validate } from "../../core/schema.ts";
+import type { Visible } from "../access.ts";
+import { toStateView } from "../results.ts";
+import { fromCursor, toCursor } from "./readable-page.ts";
 
 const limitRule = "expected 1 to 200";
 const FilterShape: v.GenericSchema<ExecutionFilter> = v.object({

@@ -1,12 +1,12 @@
 import * as v from "valibot";
-import type { ExecutionChange } from "../engine/contract/engine.ts";
-import { executionStatuses, type ExecutionStatus } from "../engine/execution.ts";
-import { stepShapes } from "../engine/definition/step-traits.ts";
-import { suspensionKinds } from "../engine/suspension.ts";
-import { stepStatuses } from "../engine/steps/step-record.ts";
-import type { StepDetail, WorkflowDetail, WorkflowSummary } from "./describe.ts";
-import type { ExecutionResult, ItemView, StateView, SuspendResult } from "./results.ts";
-import type { StepView } from "./step-views.ts";
+import type { ExecutionChange } from "../../engine/contract/engine.ts";
+import { executionStatuses, type ExecutionStatus } from "../../engine/execution.ts";
+import { stepShapes } from "../../engine/definition/step-traits.ts";
+import { suspensionKinds } from "../../engine/suspension.ts";
+import { stepStatuses } from "../../engine/steps/step-record.ts";
+import type { StepDetail, WorkflowDetail, WorkflowSummary } from "../describe.ts";
+import type { ExecutionResult, ItemView, StateView, SuspendResult } from "../results.ts";
+import type { StepView } from "../history/step-views.ts";
 
 const Time = v.pipe(v.string(), v.isoTimestamp());
 const Count = v.pipe(v.number(), v.integer(), v.minValue(0));

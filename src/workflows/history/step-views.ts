@@ -1,19 +1,18 @@
 import { setImmediate as nextTurn } from "node:timers/promises";
-import { toIso } from "../core/iso-time.ts";
-import { fromJsonText, type JsonText } from "../core/json.ts";
-import type { CreateWalk } from "../engine/attempts/walk.ts";
-import type { Engine } from "../engine/contract/engine.ts";
-import type { Execution, ExecutionState, StepPlace } from "../engine/execution.ts";
-import { maxListedBytes, maxPageBytes, toTruncated } from "../engine/stored/listed-value.ts";
-import type { ParkedStep } from "../engine/steps/parked-step.ts";
-import { readSteps } from "../engine/steps/read-steps.ts";
-import type { HistoryOptions, StepRecord } from "../engine/steps/step-history.ts";
-import type { IterationCount, StepStatus } from "../engine/steps/step-record.ts";
-import { inputRow, sizeOf, toText, type ReadRow, type Value } from "../engine/walk/value.ts";
-import { historyWithCopies } from "./former-forks.ts";
+import { toIso } from "../../core/iso-time.ts";
+import { fromJsonText, type JsonText } from "../../core/json.ts";
+import type { CreateWalk } from "../../engine/attempts/walk.ts";
+import type { Engine } from "../../engine/contract/engine.ts";
+import type { Execution, ExecutionState, StepPlace } from "../../engine/execution.ts";
+import { maxListedBytes, maxPageBytes, toTruncated } from "../../engine/stored/listed-value.ts";
+import type { ParkedStep } from "../../engine/steps/parked-step.ts";
+import { readSteps } from "../../engine/steps/read-steps.ts";
+import type { HistoryOptions, StepRecord } from "../../engine/steps/step-history.ts";
+import type { IterationCount, StepStatus } from "../../engine/steps/step-record.ts";
+import { inputRow, sizeOf, toText, type ReadRow, type Value } from "../../engine/walk/value.ts";
+import { historyWithCopies, toDescribed } from "./former-executions.ts";
 import { maxKeptSteps, type KeptSteps } from "./kept-steps.ts";
-import { toError, type ShowErrors } from "./results.ts";
-import { toDescribed } from "./steps/former-steps.ts";
+import { toError, type ShowErrors } from "../results.ts";
 
 /** A step of an execution that has begun, or an iteration of a loop. */
 export interface StepView {

@@ -1,10 +1,10 @@
-import type { ActionRequest, Authorizer } from "../core/authorizer.ts";
-import { consoleCaller } from "../core/caller.ts";
-import { runOutOfScope } from "../core/scope.ts";
-import type { ChangeReader, Engine, ExecutionChange } from "../engine/contract/engine.ts";
-import type { ExecutionState } from "../engine/execution.ts";
-import { Changes, type ChangeFilter } from "../engine/runs/changes.ts";
-import { ReadQuestion, type Visible } from "./access.ts";
+import type { ActionRequest, Authorizer } from "../../core/authorizer.ts";
+import { consoleCaller } from "../../core/caller.ts";
+import { runOutOfScope } from "../../core/scope.ts";
+import type { ChangeReader, Engine, ExecutionChange } from "../../engine/contract/engine.ts";
+import type { ExecutionState } from "../../engine/execution.ts";
+import { Changes, type ChangeFilter } from "../../engine/runs/changes.ts";
+import { ReadQuestion, type Visible } from "../access.ts";
 
 type ListRequest = Omit<ActionRequest, "action">;
 
