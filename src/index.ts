@@ -95,7 +95,6 @@ export {
   defineWorkflow,
   type AnyInput,
   type DefineWorkflowOptions,
-  type InputSchemaCheck,
   type Workflow,
 } from "./workflows/define.ts";
 export type {
@@ -108,7 +107,7 @@ export type {
 
 // Steps
 export { andAgent, type AgentOptions as AndAgentOptions, type PromptContext } from "./workflows/steps/and-agent.ts";
-export { andAll, type BranchOptions, type OutputsOf } from "./workflows/steps/and-all.ts";
+export { andAll, andRace, type BranchOptions, type OutputsOf } from "./workflows/steps/and-all.ts";
 export { andBranch, type BranchesOptions, type ConditionalBranch } from "./workflows/steps/and-branch.ts";
 export { andDoUntil, andDoWhile, type BodyCheck, type DoOptions, type DoRules } from "./workflows/steps/and-do.ts";
 export {
@@ -125,7 +124,6 @@ export {
 } from "./workflows/steps/and-for-each.ts";
 export type { InnerSteps, LastOutput, StepRow } from "./workflows/steps/inner.ts";
 export { andMap, type Mapped, type MapOptions, type MapSource } from "./workflows/steps/and-map.ts";
-export { andRace } from "./workflows/steps/and-race.ts";
 export {
   andSleep,
   andSleepUntil,
@@ -140,6 +138,7 @@ export { andWhen, type WhenOptions as AndWhenOptions } from "./workflows/steps/a
 export { andWorkflow, type WorkflowOptions as AndWorkflowOptions } from "./workflows/steps/and-workflow.ts";
 export type {
   ContextWith as ThenContext,
+  InputSchemaCheck,
   OwnType as FixedOutput,
   MaybeSchema,
   OutputOfStep,

@@ -1,6 +1,6 @@
 import type { Authorize } from "../core/authorize.ts";
-import { cut } from "../core/cut.ts";
 import { idRule, isId } from "../core/id.ts";
+import { quote } from "../core/quote.ts";
 import type { InputOf, OutputOf, Schema } from "../core/schema.ts";
 import { checkConcurrency } from "../engine/definition/concurrency.ts";
 import type {
@@ -12,22 +12,27 @@ import type {
 } from "../engine/definition/definition.ts";
 import type { Duration } from "../engine/definition/until.ts";
 import { andAgent, type AgentOptions } from "./steps/and-agent.ts";
-import { andAll, type BranchOptions, type OutputsOf } from "./steps/and-all.ts";
+import { andAll, andRace, type BranchOptions, type OutputsOf } from "./steps/and-all.ts";
 import { andBranch, type BranchesOptions } from "./steps/and-branch.ts";
 import { andDoUntil, andDoWhile, type DoOptions } from "./steps/and-do.ts";
 import { andForEach, type ForEachOptions, type ForEachOutput, type ItemOf } from "./steps/and-for-each.ts";
+import { checkChain } from "./steps/check-chain.ts";
 import type { LastOutput } from "./steps/inner.ts";
 import { andMap, type Mapped, type MapOptions, type MapSource } from "./steps/and-map.ts";
-import { andRace } from "./steps/and-race.ts";
 import { andSleep, andSleepUntil, type SleepOptions, type SleepUntilOptions } from "./steps/and-sleep.ts";
 import { andWaitFor, type WaitForOptions, type WaitForOutput } from "./steps/and-wait-for.ts";
 import { andTap, type TapOptions } from "./steps/and-tap.ts";
 import { andThen, type ThenOptions } from "./steps/and-then.ts";
 import { andWhen, type WhenOptions } from "./steps/and-when.ts";
 import { andWorkflow, type WorkflowOptions } from "./steps/and-workflow.ts";
-import { checkRetry } from "./steps/retry.ts";
-import { checkStepSources } from "./steps/step-sources.ts";
-import { checkSchemas, type MaybeSchema, type OutputOfStep, type StepIn } from "./steps/step.ts";
+import {
+  checkRetry,
+  checkSchemas,
+  type InputSchemaCheck,
+  type MaybeSchema,
+  type OutputOfStep,
+  type StepIn,
+} from "./steps/step.ts";
 
 /** The options of `defineWorkflow()`. */
 export interface DefineWorkflowOptions<
@@ -43,9 +48,7 @@ export interface DefineWorkflowOptions<
   name?: string;
   /** A description for clients. @default "" */
   purpose?: string;
-  /**
-   * The schema of the input. The input is validated before the execution starts. Without a schema, it is any object.
-   */
+  /** The schema of the input. The input is validated before the execution starts. Without a schema, it is any object. */
   input?: In;
   /** The schema of the result. The output of the last step is validated against it. */
   result?: Out;
@@ -95,8 +98,7 @@ export function defineWorkflow<
 > {
   const { id, name = id, purpose = "", recovery = "resume" } = options;
   const { retry, suspendSchema, resumeSchema, authorize, concurrency } = options;
-  if (!isId(id))
-    throw new TypeError(`defineWorkflow: id: expected ${idRule}, found ${cut(String(JSON.stringify(id)))}`);
+  if (!isId(id)) throw new TypeError(`defineWorkflow: id: expected ${idRule}, found ${quote(id)}`);
   checkSchemas(options, `Workflow ${id}`);
   checkConcurrency(concurrency, id);
   if (authorize !== undefined && typeof authorize !== "function")
@@ -274,30 +276,9 @@ export class Workflow<
 
   /** Returns this workflow with one more step. Every method of the chain ends here. */
   protected append<Next>(step: Step): Workflow<Start, Input, Next, Resume, Suspend, Out, Id> {
-    const taken = new Set(this.steps.flatMap(idsOf));
-    for (const id of idsOf(step)) {
-      if (taken.has(id)) throw new TypeError(`Workflow ${this.id}: two steps have the id ${id}`);
-      taken.add(id);
-    }
-    checkStepSources(this.id, this.steps, step);
+    checkChain(this, step);
     return new Workflow({ ...this, steps: [...this.steps, step] });
   }
-}
-
-/** A compile-time check: the `inputSchema` of a step must accept the output of the step before, or narrow it. */
-export type InputSchemaCheck<Data, In> = [Data] extends [InputOf<In, Data>]
-  ? unknown
-  : [InputOf<In, Data>] extends [Data]
-    ? unknown
-    : { inputSchema: "does not accept the output of the previous step" };
-
-/**
- * Returns the ids that a step uses in its workflow. Ids inside a sub-workflow are excluded, because their paths begin
- * with the id of its step.
- */
-function idsOf(step: Step): string[] {
-  const nested = step.shape === "child" ? [] : (step.steps ?? []);
-  return [step.id, ...nested.flatMap(idsOf)];
 }
 
 export function isWorkflow(value: unknown): value is WorkflowDefinition {

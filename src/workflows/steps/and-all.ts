@@ -1,5 +1,6 @@
 import type { Branch } from "../../engine/definition/definition.ts";
 import { joinValues } from "../../engine/walk/value.ts";
+import { forkSteps } from "./inner.ts";
 import { createStep, type OutputOfStep, type StepIn, type StepOptions, type TypedStep } from "./step.ts";
 
 /** The options of `andAll()` and `andRace()`. */
@@ -27,10 +28,32 @@ export function andAll<
     options,
     needs: { steps: "object" },
     *run(runner, data): Branch {
-      const { length: count } = options.steps;
-      const branch = (index: number): Branch => runner.step(options.steps[index]!, data);
-      const outcomes = yield* runner.fork({ mode: "all", count, concurrency: count, branch });
+      const outcomes = yield* forkSteps(runner, "all", options.steps, data);
       return { value: joinValues(outcomes.map(({ value }) => value)) };
+    },
+  });
+}
+
+/**
+ * Runs all branches concurrently. The output of the first one to succeed is the next `data`, and the others are
+ * aborted. Fails if all branches fail.
+ */
+export function andRace<
+  Data = unknown,
+  Input = unknown,
+  Resume = unknown,
+  Suspend = never,
+  const Steps extends readonly StepIn<Data, Input, Resume, Suspend>[] = never[],
+>(options: BranchOptions<Steps>): TypedStep<Data, Input, Resume, Suspend, OutputOfStep<Steps[number]>> {
+  if (options.steps?.length === 0) throw new TypeError(`andRace ${options.id}: steps: expected at least one step`);
+  return createStep({
+    type: "andRace",
+    shape: "race",
+    options,
+    needs: { steps: "object" },
+    *run(runner, data): Branch {
+      const [winner] = yield* forkSteps(runner, "race", options.steps, data);
+      return { value: winner?.value };
     },
   });
 }

@@ -1,7 +1,7 @@
-import type { Branch, StepCodes } from "../../engine/definition/definition.ts";
+import type { Branch, Step, StepCodes } from "../../engine/definition/definition.ts";
 import { joinValues } from "../../engine/walk/value.ts";
 import type { LoopContext } from "./and-for-each.ts";
-import { checkStep } from "./inner.ts";
+import { checkStep, forkSteps, type CodeContext } from "./inner.ts";
 import { createStep, type StepOptions, type TypedStep } from "./step.ts";
 
 /** One branch of `andBranch()`. */
@@ -42,29 +42,29 @@ export function andBranch<
     if (typeof branch?.condition !== "function") throw new TypeError(`${what}: condition is missing`);
     checkStep(branch.step, `${what}: step`);
   }
-  const conditions = branches.map(({ condition }, index) => [
+  const codes = branches.map(({ condition }, index) => [
     `?${index}`,
-    { execute: async (context: never) => Boolean(await condition(context)) },
+    { execute: async (context: CodeContext) => Boolean(await condition(context)) },
   ]);
+  const steps = branches.map(({ step }) => step);
   return createStep({
     type: "andBranch",
     shape: "choice",
-    options: { ...(options as StepOptions), steps: branches.map(({ step }) => step) },
+    options: { ...(options as StepOptions), steps },
     needs: {},
-    codes: Object.fromEntries(conditions) as StepCodes,
+    codes: Object.fromEntries(codes) as StepCodes,
     *run(runner, data): Branch {
       const entry = (index: number): Branch => runner.entry(id, { suffix: `?${index}`, data });
-      const { length: count } = branches;
+      const { length: count } = steps;
       const holds = yield* runner.fork({ mode: "all", count, concurrency: count, branch: entry });
-      const chosen = branches.flatMap(({ step }, index) => (holds[index]!.value === "true" ? [{ step, index }] : []));
-      const branch = (index: number): Branch => runner.step(chosen[index]!.step, data);
-      const outcomes = yield* runner.fork({ mode: "all", count: chosen.length, concurrency: count, branch });
-      const values = branches.map((_, index) => outcomes[chosen.findIndex((one) => one.index === index)]?.value);
-      return { value: joinValues(values) };
+      const chosen = steps.filter((_, index) => holds[index]?.value === "true");
+      const outcomes = yield* forkSteps(runner, "all", chosen, data);
+      return { value: joinValues(steps.map((step) => outcomes[chosen.indexOf(step)]?.value)) };
     },
   });
 }
 
-// The types of a user's code were checked where the step was defined.
-// oxlint-disable-next-line typescript/no-explicit-any
-type AnyBranch = ConditionalBranch<any, any, any, any, any>;
+interface AnyBranch {
+  readonly condition: (context: CodeContext) => unknown;
+  readonly step: Step;
+}

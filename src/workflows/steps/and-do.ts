@@ -1,7 +1,6 @@
 import type { Branch, Step } from "../../engine/definition/definition.ts";
-import type { LoopContext } from "./and-for-each.ts";
-import { checkCount } from "./and-for-each.ts";
-import { runInner, toInnerSteps, type Inner, type InnerSteps, type LastOutput } from "./inner.ts";
+import { checkCount, type LoopContext } from "./and-for-each.ts";
+import { runInner, toInnerSteps, type CodeContext, type Inner, type InnerSteps, type LastOutput } from "./inner.ts";
 import { createStep, type StepOptions, type TypedStep } from "./step.ts";
 
 /** The options of `andDoWhile()` and `andDoUntil()`. */
@@ -50,9 +49,7 @@ export function andDoUntil<
   return createLoop("andDoUntil", options as AnyLoop, false);
 }
 
-// The types of a user's code were checked where the step was defined.
-// oxlint-disable-next-line typescript/no-explicit-any
-type AnyLoop = DoRules<any> & Inner;
+type AnyLoop = DoRules<CodeContext> & Inner;
 
 function createLoop(
   type: "andDoWhile" | "andDoUntil",

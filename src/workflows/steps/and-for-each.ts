@@ -2,7 +2,7 @@ import type { Branch, BranchEnd, CodeTools, StepCodes } from "../../engine/defin
 import { quote } from "../../core/quote.ts";
 import type { StepContext } from "../../engine/definition/step-context.ts";
 import { joinValues, toItems, wrapValue, type Value } from "../../engine/walk/value.ts";
-import { toInnerSteps, runInner, type Inner, type InnerSteps, type LastOutput } from "./inner.ts";
+import { toInnerSteps, runInner, type CodeContext, type Inner, type InnerSteps, type LastOutput } from "./inner.ts";
 import { createStep, type StepOptions, type TypedStep } from "./step.ts";
 
 /** The options of `andForEach()`. */
@@ -92,7 +92,7 @@ export function andForEach<
     needs: {},
     codes: {
       "?": { execute: (context, tools) => beginLoop(options as AnyForEach, context, tools) },
-      ...(map && { "<": { execute: (context, { argument }) => mapItem(options as AnyForEach, context, argument) } }),
+      ...(map && { "<": { execute: (context, { argument }) => mapItem(map, context, argument) } }),
     } as StepCodes,
     *run(runner, data): Branch {
       const { value: own, loop } = yield* runner.entry(id, { suffix: "?", data });
@@ -114,14 +114,14 @@ export function andForEach<
   });
 }
 
-// The types of a user's code were checked where the step was defined.
-// oxlint-disable-next-line typescript/no-explicit-any
-type AnyForEach = ForEachOptions<any, any, any, any, any, any, any, any, "fail" | "collect">;
-// oxlint-disable-next-line typescript/no-explicit-any
-type AnyContext = StepContext<any, any, any, any>;
+interface AnyForEach extends ForEachRules<"fail" | "collect">, Inner {
+  readonly items?: (context: CodeContext) => unknown;
+  readonly map?: MapItem;
+}
+type MapItem = (context: CodeContext, item: unknown, index: number) => unknown;
 
 /** Finds the items, and says how the loop begins. */
-async function beginLoop(options: AnyForEach, context: AnyContext, tools: CodeTools): Promise<unknown> {
+async function beginLoop(options: AnyForEach, context: CodeContext, tools: CodeTools): Promise<unknown> {
   const { id, items, concurrency = 1, onError = "fail" } = options;
   const found: unknown = items ? await items(context) : context.data;
   // A value may be a secret: only its type is told.
@@ -139,9 +139,9 @@ async function beginLoop(options: AnyForEach, context: AnyContext, tools: CodeTo
   return items && found;
 }
 
-function mapItem({ map }: AnyForEach, context: AnyContext, argument: unknown): unknown {
+function mapItem(map: MapItem, context: CodeContext, argument: unknown): unknown {
   const [item, index] = argument as [unknown, number]; // as `run` has joined them
-  return map!(context, item, index);
+  return map(context, item, index);
 }
 
 const toCollected = (end: BranchEnd): Value =>

@@ -1,8 +1,9 @@
-import type { Branch, WaitInput } from "../../engine/definition/definition.ts";
+import type { Branch, Step, WaitInput } from "../../engine/definition/definition.ts";
 import { toMs, toTime, type Duration } from "../../engine/definition/until.ts";
 import { quote } from "../../core/quote.ts";
 import { toIso } from "../../core/iso-time.ts";
 import type { LoopContext } from "./and-for-each.ts";
+import type { CodeContext } from "./inner.ts";
 import { createStep, type OwnType, type StepOptions, type TypedStep } from "./step.ts";
 
 export interface WaitOptions extends Omit<StepOptions, "retry" | "timeout"> {
@@ -26,29 +27,11 @@ export interface SleepUntilOptions<Data, Input, Resume, Suspend> extends WaitOpt
 export function andSleep<Data = unknown, Input = unknown, Resume = unknown, Suspend = never>(
   options: SleepOptions<Data, Input, Resume, Suspend>,
 ): TypedStep<Data, Input, Resume, Suspend, OwnType<Data>> {
-  const { id, duration, skippable = false } = options;
+  const { id, duration } = options;
   const what = `andSleep ${id}: duration`;
-  checkSkippable(options, `andSleep ${id}`);
   if (typeof duration !== "function") toMs(duration, what);
-  return createStep({
-    type: "andSleep",
-    shape: "wait",
-    passesOn: true,
-    options,
-    needs: {},
-    codes: {
-      "?": {
-        async execute(context, { limits }) {
-          const ms = toMs(typeof duration === "function" ? await duration(context) : duration, what);
-          return { ms, inlineMs: limits.inlineSleepMs };
-        },
-      },
-    },
-    *run(runner, data): Branch {
-      const { ms, inlineMs } = fromEntry((yield* runner.entry(id, { suffix: "?", data })).value);
-      yield* runner.wait(id, { kind: "timer", until: { ms: ms! }, inlineMs, isSkippable: skippable });
-      return { value: data };
-    },
+  return createSleep("andSleep", options, async (context) => {
+    return { ms: toMs(typeof duration === "function" ? await duration(context) : duration, what) };
   });
 }
 
@@ -56,27 +39,34 @@ export function andSleep<Data = unknown, Input = unknown, Resume = unknown, Susp
 export function andSleepUntil<Data = unknown, Input = unknown, Resume = unknown, Suspend = never>(
   options: SleepUntilOptions<Data, Input, Resume, Suspend>,
 ): TypedStep<Data, Input, Resume, Suspend, OwnType<Data>> {
-  const { id, date, skippable = false } = options;
+  const { id, date } = options;
   const what = `andSleepUntil ${id}: date`;
-  checkSkippable(options, `andSleepUntil ${id}`);
   if (typeof date !== "function") toTime(date, what);
+  return createSleep("andSleepUntil", options, async (context) => {
+    return { date: toIso(toTime(typeof date === "function" ? await date(context) : date, what)) };
+  });
+}
+
+type SleepEnd = { readonly ms: number; readonly date?: undefined } | { readonly ms?: undefined; readonly date: string };
+
+function createSleep(type: string, options: WaitOptions, findEnd: (context: CodeContext) => Promise<SleepEnd>): Step {
+  const { id, skippable = false } = options;
+  checkSkippable(options, `${type} ${id}`);
   return createStep({
-    type: "andSleepUntil",
+    type,
     shape: "wait",
     passesOn: true,
     options,
     needs: {},
     codes: {
       "?": {
-        async execute(context, { limits }) {
-          const time = toTime(typeof date === "function" ? await date(context) : date, what);
-          return { date: toIso(time), inlineMs: limits.inlineSleepMs };
-        },
+        execute: async (context, { limits }) => ({ ...(await findEnd(context)), inlineMs: limits.inlineSleepMs }),
       },
     },
     *run(runner, data): Branch {
-      const { date: found, inlineMs } = fromEntry((yield* runner.entry(id, { suffix: "?", data })).value);
-      const until = { date: Date.parse(found!) };
+      const { value } = yield* runner.entry(id, { suffix: "?", data });
+      const { ms, date, inlineMs } = fromEntry<SleepEnd>(value);
+      const until = date === undefined ? { ms } : { date: Date.parse(date) };
       yield* runner.wait(id, { kind: "timer", until, inlineMs, isSkippable: skippable });
       return { value: data };
     },
@@ -89,12 +79,5 @@ export function checkSkippable({ skippable = false }: Pick<WaitOptions, "skippab
   throw new TypeError(`${what}: skippable: expected true or false, found ${quote(skippable)}`);
 }
 
-/** What a wait has recorded before it began. */
-interface RecordedWait extends Pick<WaitInput, "inlineMs"> {
-  readonly ms?: number;
-  readonly date?: string;
-  readonly event?: string;
-  readonly key?: string;
-}
-/** Reads the entry of a wait: a short text, because its code is ours. */
-export const fromEntry = (value: unknown): RecordedWait => JSON.parse(value as string) as RecordedWait;
+/** Reads the entry before a wait: a short text, because its code is ours. */
+export const fromEntry = <T>(value: unknown): T & Pick<WaitInput, "inlineMs"> => JSON.parse(value as string);

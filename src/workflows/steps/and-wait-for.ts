@@ -72,7 +72,7 @@ export function andWaitFor<
     },
     *run(runner, data): Branch {
       const entry = yield* runner.entry(id, { suffix: "?", data });
-      const { event: name = event, key: found = "", ms, inlineMs } = fromEntry(entry.value);
+      const { event: name = event, key: found = "", ms, inlineMs } = fromEntry<RecordedWait>(entry.value);
       const filter = {
         name,
         key: found,
@@ -84,6 +84,12 @@ export function andWaitFor<
       return { value: value ?? "null" };
     },
   });
+}
+
+interface RecordedWait {
+  readonly ms?: number;
+  readonly event?: string;
+  readonly key?: string;
 }
 
 function checkKey(key: unknown, what: string): void {

@@ -1,11 +1,11 @@
 import type { Branch } from "../../engine/definition/definition.ts";
-import type { StepContext } from "../../engine/definition/step-context.ts";
+import type { LoopContext } from "./and-for-each.ts";
 import { createStep, type OwnType, type StepOptions, type TypedStep } from "./step.ts";
 
 /** The options of `andWhen()`. */
 export interface WhenOptions<Data, Input, Resume, Suspend, Output> extends Omit<StepOptions, "retry" | "timeout"> {
   /** The condition. Its result is stored, so a replay does not evaluate it again. */
-  condition: (context: Omit<StepContext<Data, Input, Resume, Suspend>, "suspend">) => boolean | Promise<boolean>;
+  condition: (context: LoopContext<Data, Input, Resume, Suspend>) => boolean | Promise<boolean>;
   /** The step that runs if the condition is true. Otherwise `data` does not change. */
   step: TypedStep<Data, Input, Resume, Suspend, Output>;
 }

@@ -1,5 +1,5 @@
-import type { StepContext } from "../../engine/definition/step-context.ts";
 import type { Branch, ExecuteCode, TypedWorkflow } from "../../engine/definition/definition.ts";
+import type { LoopContext } from "./and-for-each.ts";
 import { createStep, type OwnType, type StepOptions, type TypedStep } from "./step.ts";
 
 /** The options of `andWorkflow()`. */
@@ -10,10 +10,7 @@ export interface WorkflowOptions<Data, Input, Resume, Suspend, Result, Output> e
   /** The workflow to run. Its input is the `data` of this step. */
   workflow: TypedWorkflow<Data, Result>;
   /** Converts the result to the next `data`. @default the result itself */
-  map?: (
-    result: Result,
-    context: Omit<StepContext<Data, Input, Resume, Suspend>, "suspend">,
-  ) => Output | Promise<Output>;
+  map?: (result: Result, context: LoopContext<Data, Input, Resume, Suspend>) => Output | Promise<Output>;
 }
 
 /** Runs another workflow inside this execution. If it suspends or fails, so does this execution. */

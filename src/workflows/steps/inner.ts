@@ -1,4 +1,4 @@
-import type { Branch, Step, StepRunner } from "../../engine/definition/definition.ts";
+import type { Branch, ExecuteCode, Step, StepOutput, StepRunner } from "../../engine/definition/definition.ts";
 import type { Value } from "../../engine/walk/value.ts";
 import type { TypedStep } from "./step.ts";
 
@@ -61,3 +61,17 @@ export function* runInner(runner: StepRunner, steps: readonly Step[], start: Val
   for (const step of steps) ({ value: data } = yield* runner.step(step, data));
   return { value: data };
 }
+
+/** Runs steps at the same time, each with the same data. */
+export function forkSteps(
+  runner: StepRunner,
+  mode: "all" | "race",
+  steps: readonly Step[],
+  data: Value,
+): Branch<readonly StepOutput[]> {
+  const { length: count } = steps;
+  return runner.fork({ mode, count, concurrency: count, branch: (index) => runner.step(steps[index]!, data) });
+}
+
+/** The context of a user's code whose types were checked where its step was defined. */
+export type CodeContext = Parameters<ExecuteCode>[0];

@@ -1,10 +1,9 @@
-import { cut } from "../../core/cut.ts";
 import { idRule, isId } from "../../core/id.ts";
+import { quote } from "../../core/quote.ts";
 import { isSchema, type InputOf, type OutputOf, type Schema } from "../../core/schema.ts";
 import type { StepContext } from "../../engine/definition/step-context.ts";
 import type { Retry, Step, StepCodes } from "../../engine/definition/definition.ts";
 import type { StepTraits } from "../../engine/definition/step-traits.ts";
-import { checkRetry } from "./retry.ts";
 
 /** A step with the types of the workflow around it and of its output. */
 export interface TypedStep<Data, Input, Resume, Suspend, Output> extends Step {
@@ -58,6 +57,13 @@ export interface StepSchemas<
   resumeSchema?: Res;
 }
 
+/** A compile-time check: the `inputSchema` of a step must accept the output of the step before, or narrow it. */
+export type InputSchemaCheck<Data, In> = [Data] extends [InputOf<In, Data>]
+  ? unknown
+  : [InputOf<In, Data>] extends [Data]
+    ? unknown
+    : { inputSchema: "does not accept the output of the previous step" };
+
 /** Throws if an option that is named like a schema is not a schema. */
 export function checkSchemas(options: object, what: string): void {
   for (const [key, value] of Object.entries(options)) {
@@ -96,7 +102,7 @@ export function createStep<const Options extends { id: string; name?: string; pu
   ...traits
 }: StepParts<Options>): Options & StepTraits & Pick<Step, "type" | "name" | "purpose" | "codes" | "run"> {
   const { id, name = id, purpose = "" } = options;
-  if (!isId(id)) throw new TypeError(`${type}: id: expected ${idRule}, found ${cut(String(JSON.stringify(id)))}`);
+  if (!isId(id)) throw new TypeError(`${type}: id: expected ${idRule}, found ${quote(id)}`);
   for (const [key, kind] of Object.entries(needs)) {
     const value = options[key as keyof Options];
     if (typeof value !== kind || value === null) throw new TypeError(`${type} ${id}: ${key} is missing`);
@@ -105,7 +111,35 @@ export function createStep<const Options extends { id: string; name?: string; pu
   const { redact } = options;
   // A value such as "true" would otherwise redact nothing, without a word.
   if (redact !== undefined && typeof redact !== "boolean")
-    throw new TypeError(`${type} ${id}: redact: expected true or false, found ${cut(String(JSON.stringify(redact)))}`);
+    throw new TypeError(`${type} ${id}: redact: expected true or false, found ${quote(redact)}`);
   checkRetry(options, `${type} ${id}`);
   return Object.freeze({ ...options, ...traits, codes, run, type, name, purpose });
+}
+
+type RetryRule = readonly [expected: string, isValid: (value: number) => boolean];
+
+const isDuration = (value: number): boolean => Number.isFinite(value) && value >= 0;
+const retryRules: Record<string, RetryRule> = {
+  attempts: [
+    "a whole number from 1, or Infinity",
+    (value) => (Number.isInteger(value) || value === Infinity) && value >= 1,
+  ],
+  delay: ["milliseconds from 0", isDuration],
+  backoff: ["a number from 0", isDuration],
+  maxDelay: ["milliseconds from 0", isDuration],
+  jitter: ["a number from 0 to 1", (value) => value >= 0 && value <= 1],
+};
+
+/** Throws if the `retry` of a step or a workflow has a wrong value. */
+export function checkRetry(options: object, what: string): void {
+  const retry = "retry" in options ? options.retry : undefined;
+  if (retry === undefined) return;
+  if (typeof retry !== "object" || retry === null || Array.isArray(retry))
+    throw new TypeError(`${what}: retry: expected an object such as { attempts: 3 }, found ${quote(retry)}`);
+  for (const [name, [expected, isValid]] of Object.entries(retryRules)) {
+    const value = (retry as Record<string, unknown>)[name];
+    if (value === undefined && name !== "attempts") continue;
+    if (typeof value === "number" && isValid(value)) continue;
+    throw new TypeError(`${what}: retry.${name}: expected ${expected}, found ${quote(value)}`);
+  }
 }

@@ -1,19 +1,31 @@
 import { cut } from "../../core/cut.ts";
-import type { Step } from "../../engine/definition/definition.ts";
+import type { Step, WorkflowDefinition } from "../../engine/definition/definition.ts";
 import { stepSourcesOf } from "./and-map.ts";
 
-/** Throws if a step reads the output of a step that is not before it. */
-export function checkStepSources(workflowId: string, before: readonly Step[], step: Step): void {
-  if (![...allSteps([step])].some((one) => stepSourcesOf(one).length > 0)) return;
-  const known = before.flatMap((one) => listOutputs([one], ""));
-  checkStep(workflowId, step, "", known);
+type Chain = Pick<WorkflowDefinition, "id" | "steps">;
+
+/** Throws if the next step of a chain has an id that is taken, or reads the output of a step that is not before it. */
+export function checkChain({ id: workflowId, steps }: Chain, next: Step): void {
+  const taken = new Set(steps.flatMap(idsOf));
+  for (const id of idsOf(next)) {
+    if (taken.has(id)) throw new TypeError(`Workflow ${workflowId}: two steps have the id ${id}`);
+    taken.add(id);
+  }
+  if ([...allSteps([next])].some((one) => stepSourcesOf(one).length > 0))
+    checkSources(workflowId, next, "", listOutputs(steps, ""));
+}
+
+/** Returns the ids that a step uses in its workflow. The paths inside a sub-workflow begin with the id of its step. */
+function idsOf(step: Step): string[] {
+  const nested = step.shape === "child" ? [] : (step.steps ?? []);
+  return [step.id, ...nested.flatMap(idsOf)];
 }
 
 /**
  * `known` are the outputs that a step at this place can read, as patterns of paths. In them, `*` is the number of an iteration,
  * and `+` one that has to be given: the step itself is in a later iteration of that loop.
  */
-function checkStep(workflowId: string, step: Step, prefix: string, known: string[]): void {
+function checkSources(workflowId: string, step: Step, prefix: string, known: string[]): void {
   for (const { field, stepId } of stepSourcesOf(step)) {
     if (canRead(stepId, prefix, known)) continue;
     throw new TypeError(
@@ -26,10 +38,10 @@ function checkStep(workflowId: string, step: Step, prefix: string, known: string
     known.push(...listOutputs(steps, `${prefix}${step.id}/`)); // its chain has checked them
   } else if (isLoop) {
     const inside = [...known, ...listOutputs(steps, `${prefix}${step.id}/+/`)];
-    for (const one of steps) checkStep(workflowId, one, `${prefix}${step.id}/*/`, inside);
+    for (const one of steps) checkSources(workflowId, one, `${prefix}${step.id}/*/`, inside);
     known.push(...listOutputs(steps, `${prefix}${step.id}/*/`));
   } else {
-    for (const one of steps) checkStep(workflowId, one, prefix, known);
+    for (const one of steps) checkSources(workflowId, one, prefix, known);
   }
   known.push(prefix + step.id);
 }
@@ -44,8 +56,8 @@ function canRead(stepId: string, prefix: string, known: readonly string[]): bool
 
 function fits(pattern: readonly string[], path: readonly string[]): boolean {
   if (pattern.length !== path.length) return false;
-  return pattern.every((part, index) => {
-    const found = path[index]!;
+  return path.every((found, index) => {
+    const part = pattern[index];
     return part === found || ((part === "*" || part === "+") && /^(0|[1-9]\d*)$/.test(found));
   });
 }
