@@ -1,6 +1,6 @@
 import { useEffect } from "preact/hooks";
 import { actingUser } from "./acting-user.ts";
-import { connection, follow } from "./live.ts";
+import { connection, follow } from "./server/live.ts";
 import { Notices } from "./parts/notices.tsx";
 import { Text } from "./parts/text.tsx";
 import { UserField } from "./parts/user-field.tsx";

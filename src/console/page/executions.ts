@@ -1,5 +1,5 @@
-import { ApiError, ask, path, toQuery } from "./api.ts";
-import type { ExecutionStatus, SuspensionKind } from "./live.ts";
+import { ApiError, ask, path, toQuery } from "./server/api.ts";
+import type { ExecutionStatus, SuspensionKind } from "./server/live.ts";
 
 /** A page of a list. */
 export interface Page<T> {

@@ -1,7 +1,7 @@
 import { signal } from "@preact/signals";
 import { useEffect } from "preact/hooks";
-import { ask } from "./api.ts";
-import { toVisible } from "./parts/visible-text.ts";
+import { ask } from "./server/api.ts";
+import { toVisible } from "./parts/text.tsx";
 import { signInState } from "./session.ts";
 
 interface Problem {

@@ -1,5 +1,5 @@
 import { signal } from "@preact/signals";
-import { ApiError, ask, useToken, whenRefused } from "./api.ts";
+import { ApiError, ask, useToken, whenRefused } from "./server/api.ts";
 
 /** The user of the page, and what they may do. */
 export interface Session {
@@ -23,6 +23,15 @@ type SignIn =
 export const signInState = signal<SignIn>({ type: "opening" });
 /** True if the user may change something from the page. */
 export const canAct = (): boolean => signInState.value.type === "open" && signInState.value.session.canAct;
+
+/** Returns the reason why the user cannot change anything, as a title of a disabled button. Undefined: they can. */
+export function whyNot(): string | undefined {
+  if (canAct()) return undefined;
+  const state = signInState.value;
+  return state.type === "open" && state.session.readOnly
+    ? "The console is read-only"
+    : "You may look, but not act, in the console";
+}
 
 const stored = "agentserve.token";
 

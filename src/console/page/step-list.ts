@@ -1,4 +1,4 @@
-import { ask, toQuery } from "./api.ts";
+import { ask, toQuery } from "./server/api.ts";
 import { executionPath, type ExecutionRef, type Page, type PendingBranch } from "./executions.ts";
 
 export const stepStatuses = ["waiting", "running", "suspended", "error", "aborted", "success", "skipped"] as const;

@@ -1,5 +1,5 @@
 import { signal } from "@preact/signals";
-import { openSocket } from "./socket.ts";
+import { openSocket } from "./server/socket.ts";
 
 /** A span, as the server sends it. */
 export interface Span {

@@ -1,10 +1,10 @@
 import { computed, effect, signal } from "@preact/signals";
 import { actingUser } from "./acting-user.ts";
-import { ask, toQuery, type ApiError } from "./api.ts";
+import { ask, toQuery, type ApiError } from "./server/api.ts";
 import { listExecutions, toBranches, type ListedExecution, type Page, type PendingBranch } from "./executions.ts";
-import { onChange, reconnects } from "./live.ts";
+import { onChange, reconnects } from "./server/live.ts";
 import { toApiError } from "./session.ts";
-import { createThrottle } from "./throttle.ts";
+import { createThrottle } from "./server/throttle.ts";
 
 /** A branch of an execution that waits for a person. */
 export interface WaitingEntry {

@@ -1,5 +1,5 @@
-import { ApiError, ask, path } from "./api.ts";
-import { useLoaded, type Loaded } from "./load.ts";
+import { ApiError, ask, path } from "./server/api.ts";
+import { useLoaded, type Loaded } from "./server/load.ts";
 import type { JsonSchema } from "./parts/schema.ts";
 
 interface StepDefinition {

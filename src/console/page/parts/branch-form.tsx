@@ -1,6 +1,6 @@
 import { useState } from "preact/hooks";
-import { whyNot } from "../acting.ts";
-import { ask } from "../api.ts";
+import { whyNot } from "../session.ts";
+import { ask } from "../server/api.ts";
 import {
   executionPath,
   resume,
@@ -9,7 +9,7 @@ import {
   type ExecutionState,
   type PendingBranch,
 } from "../executions.ts";
-import { useLoaded } from "../load.ts";
+import { useLoaded } from "../server/load.ts";
 import { toTruncatedSize } from "../step-list.ts";
 import { findResumeSchema, useWorkflow } from "../workflows.ts";
 import { SchemaForm } from "./form.tsx";

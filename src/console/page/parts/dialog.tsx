@@ -21,3 +21,40 @@ export function Dialog({
     </dialog>
   );
 }
+
+export interface QuestionProps {
+  readonly title: string;
+  /** The word on the button that does it. */
+  readonly submit: string;
+  readonly children?: ComponentChildren;
+  onSubmit(): void;
+  onClose(): void;
+}
+
+/** A question before an action. It is open for as long as it is rendered; Escape and "Cancel" close it. */
+export function Question({ title, submit, children, onSubmit, onClose }: QuestionProps) {
+  return (
+    <Dialog title={title} onClose={onClose}>
+      {(close) => (
+        <form
+          method="dialog"
+          onSubmit={(event) => {
+            event.preventDefault();
+            onSubmit();
+            close();
+          }}
+        >
+          {children}
+          <div class="actions">
+            <button type="submit" class="first">
+              {submit}
+            </button>
+            <button type="button" onClick={close}>
+              Cancel
+            </button>
+          </div>
+        </form>
+      )}
+    </Dialog>
+  );
+}

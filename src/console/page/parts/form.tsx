@@ -1,9 +1,8 @@
 import { useEffect, useId, useRef, useState } from "preact/hooks";
-import { ApiError } from "../api.ts";
+import { ApiError } from "../server/api.ts";
 import { toApiError } from "../session.ts";
 import { hasField, resolve, toInitial, toKind, type JsonSchema } from "./schema.ts";
-import { Text } from "./text.tsx";
-import { toVisible } from "./visible-text.ts";
+import { Text, toVisible } from "./text.tsx";
 
 export interface FormProps {
   /** Undefined: any JSON is accepted. */

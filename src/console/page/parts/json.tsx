@@ -1,6 +1,6 @@
 import { useState } from "preact/hooks";
 import { Copy } from "./copy.tsx";
-import { toVisible } from "./visible-text.ts";
+import { toVisible } from "./text.tsx";
 
 /** The entries that are shown at first, and with each "more". */
 const pageSize = 100;

@@ -1,5 +1,5 @@
 import type { ComponentChildren } from "preact";
-import type { Loaded } from "../load.ts";
+import type { Loaded } from "../server/load.ts";
 import { Text } from "./text.tsx";
 
 /** The content of a value that is read: a hint while it is read, the error if that fails, else `children` of the value. */

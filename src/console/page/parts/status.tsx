@@ -1,4 +1,4 @@
-import type { ExecutionStatus, SuspensionKind } from "../live.ts";
+import type { ExecutionStatus, SuspensionKind } from "../server/live.ts";
 
 const words: Record<SuspensionKind, string> = {
   person: "waits for a person",

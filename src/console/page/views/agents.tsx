@@ -1,6 +1,6 @@
 import { Agent } from "./agents/agent.tsx";
 import { AgentList } from "./agents/agent-list.tsx";
-import { Chat } from "./agents/chat.tsx";
+import { Chat } from "./agents/chat/chat.tsx";
 
 /** The agents, one of them, or one conversation with it. */
 export function Agents({

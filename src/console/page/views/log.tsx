@@ -1,10 +1,10 @@
 import { useEffect, useRef, useState } from "preact/hooks";
-import { toQuery } from "../api.ts";
+import { toQuery } from "../server/api.ts";
 import { Json } from "../parts/json.tsx";
 import { Empty } from "../parts/states.tsx";
-import { toVisible } from "../parts/visible-text.ts";
+import { toVisible } from "../parts/text.tsx";
 import { place, runLink, setQuery } from "../place.ts";
-import { openSocket } from "../socket.ts";
+import { openSocket } from "../server/socket.ts";
 
 interface LogRecord {
   readonly seq: number;

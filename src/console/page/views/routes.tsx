@@ -1,6 +1,6 @@
 import { useState } from "preact/hooks";
-import { ask } from "../api.ts";
-import { useLoaded } from "../load.ts";
+import { ask } from "../server/api.ts";
+import { useLoaded } from "../server/load.ts";
 import { Show } from "../parts/states.tsx";
 import { Text } from "../parts/text.tsx";
 

@@ -1,12 +1,12 @@
 import { useEffect, useMemo, useRef } from "preact/hooks";
-import { ask } from "../api.ts";
+import { ask } from "../server/api.ts";
 import { executionPath, isOpen, type ExecutionRef, type ExecutionState } from "../executions.ts";
-import { onChange } from "../live.ts";
-import { useLoaded } from "../load.ts";
+import { onChange } from "../server/live.ts";
+import { useLoaded } from "../server/load.ts";
 import { Json } from "../parts/json.tsx";
 import { Show } from "../parts/states.tsx";
 import { place, toLink } from "../place.ts";
-import { createThrottle } from "../throttle.ts";
+import { createThrottle } from "../server/throttle.ts";
 import { Again } from "./run/again.tsx";
 import { EventLog } from "./run/event-log.ts";
 import { Events } from "./run/events.tsx";

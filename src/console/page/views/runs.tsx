@@ -1,5 +1,5 @@
 import { useState } from "preact/hooks";
-import { whyNot } from "../acting.ts";
+import { whyNot } from "../session.ts";
 import { cancel, isFailed, isOpen, retry } from "../executions.ts";
 import { CancelDialog } from "../parts/cancel-dialog.tsx";
 import { Empty, Show } from "../parts/states.tsx";

@@ -1,5 +1,5 @@
-import { ask, path } from "../api.ts";
-import { useLoaded } from "../load.ts";
+import { ask, path } from "../server/api.ts";
+import { useLoaded } from "../server/load.ts";
 import { act } from "../parts/notices.tsx";
 import { Empty, Show } from "../parts/states.tsx";
 import { Text } from "../parts/text.tsx";

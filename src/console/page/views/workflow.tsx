@@ -1,7 +1,7 @@
 import { useState } from "preact/hooks";
 import { actingUser } from "../acting-user.ts";
-import { ask, path, toQuery } from "../api.ts";
-import { useLoaded } from "../load.ts";
+import { ask, path, toQuery } from "../server/api.ts";
+import { useLoaded } from "../server/load.ts";
 import { SchemaForm } from "../parts/form.tsx";
 import { Json } from "../parts/json.tsx";
 import { act, notify } from "../parts/notices.tsx";

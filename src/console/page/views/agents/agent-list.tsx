@@ -1,5 +1,5 @@
-import { ask } from "../../api.ts";
-import { useLoaded } from "../../load.ts";
+import { ask } from "../../server/api.ts";
+import { useLoaded } from "../../server/load.ts";
 import { Empty, Show } from "../../parts/states.tsx";
 import { Status } from "../../parts/status.tsx";
 import { Text } from "../../parts/text.tsx";

@@ -1,9 +1,8 @@
-import { ask, path } from "../../api.ts";
-import { useLoaded } from "../../load.ts";
+import { ask, path } from "../../server/api.ts";
+import { useLoaded } from "../../server/load.ts";
 import { Json } from "../../parts/json.tsx";
 import { Empty, Show } from "../../parts/states.tsx";
-import { Text } from "../../parts/text.tsx";
-import { toVisible } from "../../parts/visible-text.ts";
+import { Text, toVisible } from "../../parts/text.tsx";
 import { toLink } from "../../place.ts";
 import type { AgentDetail, ToolDetail } from "./agent-detail.ts";
 import { conversationChanges } from "./conversation.ts";

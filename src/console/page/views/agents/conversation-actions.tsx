@@ -1,12 +1,11 @@
 import { useState } from "preact/hooks";
 import { conversationUser } from "../../acting-user.ts";
-import { ask, path, toQuery } from "../../api.ts";
-import { Question } from "../../parts/question.tsx";
+import { ask, path, toQuery } from "../../server/api.ts";
+import { Question } from "../../parts/dialog.tsx";
 import { act } from "../../parts/notices.tsx";
 import { Text } from "../../parts/text.tsx";
-import { canAct } from "../../session.ts";
+import { canAct, whyNot } from "../../session.ts";
 import { conversationChanges } from "./conversation.ts";
-import { noAct } from "./no-act.ts";
 
 export interface ConversationActionsProps {
   readonly agentId: string;
@@ -22,7 +21,7 @@ export function ConversationActions({ agentId, id, title, onRenamed, onDeleted }
   const [text, setText] = useState(title);
   const url = path`/agents/${agentId}/conversations/${id}` + toQuery({ userId: conversationUser() });
   const close = (): void => setAsked(undefined);
-  const common = { type: "button", class: "small", disabled: !canAct(), title: noAct() } as const;
+  const common = { type: "button", class: "small", disabled: !canAct(), title: whyNot() } as const;
   return (
     <div class="actions">
       <button

@@ -1,16 +1,15 @@
 import { useEffect, useState } from "preact/hooks";
 import { actingUser, canChooseUser } from "../../acting-user.ts";
-import { ask, path, toQuery } from "../../api.ts";
-import { useLoaded } from "../../load.ts";
+import { ask, path, toQuery } from "../../server/api.ts";
+import { useLoaded } from "../../server/load.ts";
 import { Empty, Show } from "../../parts/states.tsx";
 import { Status } from "../../parts/status.tsx";
 import { Text } from "../../parts/text.tsx";
 import { Time } from "../../parts/time.tsx";
 import { go, toLink } from "../../place.ts";
-import { canAct } from "../../session.ts";
+import { canAct, whyNot } from "../../session.ts";
 import { conversationChanges, createConversation, type Conversation } from "./conversation.ts";
 import { ConversationActions } from "./conversation-actions.tsx";
-import { noAct } from "./no-act.ts";
 
 interface Page {
   readonly items: readonly Conversation[];
@@ -45,7 +44,7 @@ export function ConversationList({ agentId, memory = true, current }: Conversati
           type="button"
           class="first"
           disabled={!canAct()}
-          title={noAct()}
+          title={whyNot()}
           onClick={() => go(["agents", agentId, createConversation(agentId)])}
         >
           New conversation

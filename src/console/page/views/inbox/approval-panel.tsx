@@ -1,13 +1,12 @@
 import { useId, useState } from "preact/hooks";
 import { actingUser } from "../../acting-user.ts";
-import { whyNot } from "../../acting.ts";
-import { ask, path, toQuery } from "../../api.ts";
+import { ask, path, toQuery } from "../../server/api.ts";
 import { Json } from "../../parts/json.tsx";
 import { notify } from "../../parts/notices.tsx";
 import { Text } from "../../parts/text.tsx";
 import { Time } from "../../parts/time.tsx";
 import { toLink } from "../../place.ts";
-import { toApiError } from "../../session.ts";
+import { toApiError, whyNot } from "../../session.ts";
 import { removeDecided, touch, type Approval } from "../../waiting.ts";
 import { Gone } from "./gone.tsx";
 

@@ -1,4 +1,4 @@
-import { path, toAbsoluteUrl } from "../../api.ts";
+import { path, toAbsoluteUrl } from "../../server/api.ts";
 import type { ExecutionState } from "../../executions.ts";
 import { Copy } from "../../parts/copy.tsx";
 import { signInState } from "../../session.ts";

@@ -1,5 +1,5 @@
 import { signal } from "@preact/signals";
-import { readEvents } from "../../event-stream.ts";
+import { readEvents } from "../../server/api.ts";
 import { executionPath, type ExecutionRef } from "../../executions.ts";
 
 /** An event of an execution. Those of `emit` have no `seq`. */

@@ -1,9 +1,9 @@
 import { useState } from "preact/hooks";
-import { whyNot } from "../../acting.ts";
+import { whyNot } from "../../session.ts";
 import { fork, type ExecutionState } from "../../executions.ts";
 import { act } from "../../parts/notices.tsx";
-import { Question } from "../../parts/question.tsx";
-import { toVisible } from "../../parts/visible-text.ts";
+import { Question } from "../../parts/dialog.tsx";
+import { toVisible } from "../../parts/text.tsx";
 import { go } from "../../place.ts";
 import type { StepView } from "../../step-list.ts";
 import { useWorkflow } from "../../workflows.ts";

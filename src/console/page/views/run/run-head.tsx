@@ -1,12 +1,11 @@
 import { useState } from "preact/hooks";
-import { whyNot } from "../../acting.ts";
+import { whyNot } from "../../session.ts";
 import { cancel, isFailed, isOpen, retry, type ExecutionState } from "../../executions.ts";
 import { CancelDialog } from "../../parts/cancel-dialog.tsx";
 import { act } from "../../parts/notices.tsx";
 import { Status } from "../../parts/status.tsx";
-import { Text } from "../../parts/text.tsx";
+import { Text, toVisible } from "../../parts/text.tsx";
 import { Duration, Time } from "../../parts/time.tsx";
-import { toVisible } from "../../parts/visible-text.ts";
 import { runLink, toLink } from "../../place.ts";
 
 /** The facts of a run, and what can be done with it. */

@@ -1,7 +1,7 @@
 import { useEffect } from "preact/hooks";
-import { ask, toQuery } from "../../api.ts";
+import { ask, toQuery } from "../../server/api.ts";
 import { isOpen, type ExecutionState } from "../../executions.ts";
-import { useLoaded } from "../../load.ts";
+import { useLoaded } from "../../server/load.ts";
 import { Json } from "../../parts/json.tsx";
 import { Empty, Show } from "../../parts/states.tsx";
 import { Text } from "../../parts/text.tsx";

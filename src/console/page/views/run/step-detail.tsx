@@ -1,14 +1,13 @@
 import { useEffect, useState } from "preact/hooks";
 import { isOpen, type ExecutionState } from "../../executions.ts";
-import { useLoaded } from "../../load.ts";
+import { useLoaded } from "../../server/load.ts";
 import { BranchFacts, BranchForm } from "../../parts/branch-form.tsx";
 import { Json } from "../../parts/json.tsx";
 import { notify } from "../../parts/notices.tsx";
 import { Show } from "../../parts/states.tsx";
 import { Status } from "../../parts/status.tsx";
-import { Text } from "../../parts/text.tsx";
+import { Text, toVisible } from "../../parts/text.tsx";
 import { Duration, Time } from "../../parts/time.tsx";
-import { toVisible } from "../../parts/visible-text.ts";
 import { listSteps, stepStatuses, toTruncatedSize, type StepAttempt, type StepView } from "../../step-list.ts";
 import { ForkButton } from "./fork-button.tsx";
 import type { StepStore } from "./step-store.ts";

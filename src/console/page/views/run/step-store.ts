@@ -1,10 +1,10 @@
 import { signal } from "@preact/signals";
-import type { ApiError } from "../../api.ts";
+import type { ApiError } from "../../server/api.ts";
 import type { ExecutionRef } from "../../executions.ts";
-import { reconnects } from "../../live.ts";
+import { reconnects } from "../../server/live.ts";
 import { toApiError } from "../../session.ts";
 import { listSteps, toTruncatedSize, type StepStatus, type StepView } from "../../step-list.ts";
-import { createThrottle } from "../../throttle.ts";
+import { createThrottle } from "../../server/throttle.ts";
 
 /** The iterations of a loop that were read, and what they contain. */
 export interface LoopItems {

@@ -2,11 +2,11 @@ import { useEffect, useMemo, useState } from "preact/hooks";
 import { Status } from "../../parts/status.tsx";
 import { Text } from "../../parts/text.tsx";
 import { Duration } from "../../parts/time.tsx";
+import { Bar } from "../../parts/waterfall.tsx";
 import { useRowWindow } from "../../parts/window.ts";
-import { stepStatuses } from "../../step-list.ts";
+import { stepStatuses, type StepView } from "../../step-list.ts";
 import type { StepStore } from "./step-store.ts";
 import { isLoop, toRows, type StepRow, type TreeRow } from "./tree-rows.ts";
-import { StepBar, type TimeSpan } from "./waterfall.tsx";
 
 const rowHeight = 32;
 /** More than the rows that a window can show. */
@@ -161,4 +161,17 @@ function toMove(key: string, rows: readonly TreeRow[], at: number): number | "to
     );
   }
   return undefined;
+}
+
+/** The time of an execution, in milliseconds since 1970. */
+interface TimeSpan {
+  readonly from: number;
+  readonly to: number;
+}
+
+/** The time of a step within that of its execution. */
+function StepBar({ step: { startAt, endAt, status }, span: { from, to } }: { step: StepView; span: TimeSpan }) {
+  const length = Math.max(to - from, 1);
+  const end = endAt === null ? to : Date.parse(endAt);
+  return <Bar status={status} left={(Date.parse(startAt) - from) / length} right={(end - from) / length} />;
 }

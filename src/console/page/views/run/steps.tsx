@@ -1,6 +1,6 @@
 import { useRef } from "preact/hooks";
 import { isFailed, type ExecutionState } from "../../executions.ts";
-import { useLoaded } from "../../load.ts";
+import { useLoaded } from "../../server/load.ts";
 import { Empty } from "../../parts/states.tsx";
 import { Text } from "../../parts/text.tsx";
 import { place, setQuery } from "../../place.ts";

@@ -1,4 +1,4 @@
-import type { SuspensionKind } from "../../live.ts";
+import type { SuspensionKind } from "../../server/live.ts";
 
 /** The filter of the list, as it is in the query of the place: a link to it can be shared. */
 export interface RunFilter {

@@ -1,7 +1,7 @@
 import { useEffect, useRef, useState } from "preact/hooks";
-import { ask } from "../../api.ts";
-import { useLoaded } from "../../load.ts";
-import { toVisible } from "../../parts/visible-text.ts";
+import { ask } from "../../server/api.ts";
+import { useLoaded } from "../../server/load.ts";
+import { toVisible } from "../../parts/text.tsx";
 import { kindChoices, statusChoices, type RunFilter } from "./filter.ts";
 
 /** The fields of the filter. */

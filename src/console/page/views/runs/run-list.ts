@@ -1,8 +1,8 @@
 import { useEffect, useRef } from "preact/hooks";
 import { listExecutions, type ListedExecution } from "../../executions.ts";
-import { onChange, type ExecutionChange } from "../../live.ts";
-import { useLoaded, type Loaded } from "../../load.ts";
-import { createThrottle } from "../../throttle.ts";
+import { onChange, type ExecutionChange } from "../../server/live.ts";
+import { useLoaded, type Loaded } from "../../server/load.ts";
+import { createThrottle } from "../../server/throttle.ts";
 import { toListQuery, type RunFilter } from "./filter.ts";
 
 export const pageSize = 50;

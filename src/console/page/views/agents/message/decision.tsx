@@ -1,8 +1,7 @@
 import { useId, useState } from "preact/hooks";
-import { act } from "../../parts/notices.tsx";
-import { canAct } from "../../session.ts";
-import type { ChatSession } from "./chat-session.ts";
-import { noAct } from "./no-act.ts";
+import { act } from "../../../parts/notices.tsx";
+import { canAct, whyNot } from "../../../session.ts";
+import type { ChatSession } from "../chat/chat-session.ts";
 
 /** The buttons that approve or deny a tool call. */
 export function Decision({ session, approvalId, name }: { session: ChatSession; approvalId: string; name: string }) {
@@ -14,7 +13,7 @@ export function Decision({ session, approvalId, name }: { session: ChatSession; 
     await act(approved ? `Approved ${name}` : `Denied ${name}`, () => session.decide(approvalId, approved, reason));
     setSent(false);
   };
-  const common = { type: "button", disabled: isSent || !canAct(), title: noAct() } as const;
+  const common = { type: "button", disabled: isSent || !canAct(), title: whyNot() } as const;
   return (
     <div class="decision">
       <div class="field">

@@ -1,5 +1,5 @@
 import { signal } from "@preact/signals";
-import { readEvents } from "./event-stream.ts";
+import { readEvents } from "./api.ts";
 
 /** A start or a change of status of an execution. */
 export interface ExecutionChange {

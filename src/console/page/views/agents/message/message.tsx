@@ -1,19 +1,16 @@
 import { isToolUIPart } from "ai";
 import { Component } from "preact";
 import { useState } from "preact/hooks";
-import { Json } from "../../parts/json.tsx";
-import { Text } from "../../parts/text.tsx";
-import { Time, toDuration } from "../../parts/time.tsx";
-import { toVisible } from "../../parts/visible-text.ts";
-import { canAct } from "../../session.ts";
-import type { AgentDetail } from "./agent-detail.ts";
-import type { ChatSession } from "./chat-session.ts";
-import type { ChatMessage, ChatPart } from "./chat-state.ts";
-import { Composer } from "./composer.tsx";
-import { FileView } from "./file-view.tsx";
+import { Json } from "../../../parts/json.tsx";
+import { Text, toVisible } from "../../../parts/text.tsx";
+import { Time, toDuration } from "../../../parts/time.tsx";
+import { canAct, whyNot } from "../../../session.ts";
+import type { AgentDetail } from "../agent-detail.ts";
+import type { ChatSession } from "../chat/chat-session.ts";
+import type { ChatMessage, ChatPart } from "../chat/chat-state.ts";
+import { Composer } from "../chat/composer.tsx";
+import { FileView, Source } from "./file-view.tsx";
 import { ModelCalls } from "./model-calls.tsx";
-import { noAct } from "./no-act.ts";
-import { Source } from "./source.tsx";
 import { ToolCall } from "./tool-call.tsx";
 
 export interface MessageProps {
@@ -67,7 +64,7 @@ function OwnMessage({ session, message, isLastOwn, phase }: MessageProps) {
       <footer>
         {createdAt && <Time at={createdAt} />}
         {isLastOwn && phase === "ready" && !session.isOther.value && (
-          <button type="button" class="small" disabled={!canAct()} title={noAct()} onClick={() => setEdited(true)}>
+          <button type="button" class="small" disabled={!canAct()} title={whyNot()} onClick={() => setEdited(true)}>
             Edit
           </button>
         )}
@@ -104,7 +101,7 @@ function Answer(props: MessageProps) {
               type="button"
               class="small"
               disabled={!canAct()}
-              title={noAct()}
+              title={whyNot()}
               onClick={() => void session.regenerate(message.id)}
             >
               Regenerate

@@ -1,19 +1,18 @@
 import { useEffect, useMemo } from "preact/hooks";
-import { conversationUser } from "../../acting-user.ts";
-import { ask, path } from "../../api.ts";
-import { reconnects } from "../../live.ts";
-import { useLoaded } from "../../load.ts";
-import { act } from "../../parts/notices.tsx";
-import { Text } from "../../parts/text.tsx";
-import { go, toLink } from "../../place.ts";
-import { canAct } from "../../session.ts";
-import type { AgentDetail } from "./agent-detail.ts";
+import { conversationUser } from "../../../acting-user.ts";
+import { ask, path } from "../../../server/api.ts";
+import { reconnects } from "../../../server/live.ts";
+import { useLoaded } from "../../../server/load.ts";
+import { act } from "../../../parts/notices.tsx";
+import { Text } from "../../../parts/text.tsx";
+import { go, toLink } from "../../../place.ts";
+import { canAct, whyNot } from "../../../session.ts";
+import type { AgentDetail } from "../agent-detail.ts";
 import { ChatSession } from "./chat-session.ts";
 import { Composer } from "./composer.tsx";
-import { ConversationActions } from "./conversation-actions.tsx";
-import { ConversationList } from "./conversation-list.tsx";
-import { Message } from "./message.tsx";
-import { noAct } from "./no-act.ts";
+import { ConversationActions } from "../conversation-actions.tsx";
+import { ConversationList } from "../conversation-list.tsx";
+import { Message } from "../message/message.tsx";
 import { toEnd, useStickyEnd } from "./sticky-end.ts";
 
 /** A conversation with an agent. */
@@ -152,7 +151,7 @@ function ChatState({ session }: { session: ChatSession }) {
 }
 
 const TryAgain = ({ session }: { session: ChatSession }) => (
-  <button type="button" class="small" disabled={!canAct()} title={noAct()} onClick={() => void session.tryAgain()}>
+  <button type="button" class="small" disabled={!canAct()} title={whyNot()} onClick={() => void session.tryAgain()}>
     Try again
   </button>
 );

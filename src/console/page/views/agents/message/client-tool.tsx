@@ -1,8 +1,7 @@
 import { useState } from "preact/hooks";
-import { SchemaForm } from "../../parts/form.tsx";
-import { canAct } from "../../session.ts";
-import type { ChatSession } from "./chat-session.ts";
-import { noAct } from "./no-act.ts";
+import { SchemaForm } from "../../../parts/form.tsx";
+import { canAct, whyNot } from "../../../session.ts";
+import type { ChatSession } from "../chat/chat-session.ts";
 
 /** The form for the result of a tool that has no `execute`: a page of the developer would run it. */
 export function ClientTool({ session, toolCallId, name }: { session: ChatSession; toolCallId: string; name: string }) {
@@ -11,7 +10,7 @@ export function ClientTool({ session, toolCallId, name }: { session: ChatSession
     return <p class="hint">The result is sent when the other calls of this answer have theirs.</p>;
   }
   return (
-    <div class="decision" role="group" title={noAct()} aria-label={`Result of ${name}`}>
+    <div class="decision" role="group" title={whyNot()} aria-label={`Result of ${name}`}>
       <p>The client runs this tool. Here, you are the client: what does it return?</p>
       <div class="field" data-kind="boolean">
         <label>

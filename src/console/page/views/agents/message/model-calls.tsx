@@ -1,14 +1,13 @@
 import { useState } from "preact/hooks";
-import { conversationUser } from "../../acting-user.ts";
-import { ask, path, toQuery } from "../../api.ts";
-import { useLoaded } from "../../load.ts";
-import { Copy } from "../../parts/copy.tsx";
-import { Json } from "../../parts/json.tsx";
-import { Show } from "../../parts/states.tsx";
-import { Text } from "../../parts/text.tsx";
-import { toDuration } from "../../parts/time.tsx";
-import { toVisible } from "../../parts/visible-text.ts";
-import { toApiError } from "../../session.ts";
+import { conversationUser } from "../../../acting-user.ts";
+import { ask, path, toQuery } from "../../../server/api.ts";
+import { useLoaded } from "../../../server/load.ts";
+import { Copy } from "../../../parts/copy.tsx";
+import { Json } from "../../../parts/json.tsx";
+import { Show } from "../../../parts/states.tsx";
+import { Text, toVisible } from "../../../parts/text.tsx";
+import { toDuration } from "../../../parts/time.tsx";
+import { toApiError } from "../../../session.ts";
 
 interface ModelMessage {
   readonly role: string;

@@ -1,4 +1,4 @@
-import { ApiError } from "../../api.ts";
+import { ApiError } from "../../../server/api.ts";
 
 /** An error of a turn, in the words of the server. */
 export interface ChatProblem {

@@ -1,6 +1,5 @@
 import { useEffect, useState } from "preact/hooks";
-import { Text } from "../../parts/text.tsx";
-import { isWeb } from "./source.tsx";
+import { Text } from "../../../parts/text.tsx";
 
 export interface FileProps {
   readonly mediaType: string;
@@ -59,4 +58,27 @@ function toBytes(url: string): Uint8Array<ArrayBuffer> | undefined {
   } catch {
     return undefined;
   }
+}
+
+/** A source of an answer: a link, if it is one of the web. */
+export function Source({ url, title }: { url?: string; title?: string | undefined }) {
+  const link = url !== undefined && isWeb(url) ? url : undefined;
+  const text = title || url || "";
+  return (
+    <p class="source">
+      Source:{" "}
+      {link === undefined ? (
+        <Text value={title && url ? `${title} (${url})` : text} />
+      ) : (
+        <a href={link} target="_blank" rel="noreferrer noopener">
+          <Text value={text} />
+        </a>
+      )}
+    </p>
+  );
+}
+
+function isWeb(url: string): boolean {
+  const { protocol } = URL.parse(url) ?? {};
+  return protocol === "http:" || protocol === "https:";
 }

@@ -1,7 +1,7 @@
 import { useCallback, useEffect, useRef, useState } from "preact/hooks";
 import type { ApiError } from "./api.ts";
 import { reconnects } from "./live.ts";
-import { toApiError } from "./session.ts";
+import { toApiError } from "../session.ts";
 
 export interface Loaded<T> {
   /** The last value that was read. It stays while it is read again, and if that fails. */

@@ -1,18 +1,17 @@
 import { useEffect } from "preact/hooks";
-import { ask, path } from "../../api.ts";
-import { onChange, type ExecutionStatus, type SuspensionKind } from "../../live.ts";
-import { useLoaded } from "../../load.ts";
-import { SchemaForm } from "../../parts/form.tsx";
-import { Json } from "../../parts/json.tsx";
-import { notify } from "../../parts/notices.tsx";
-import { Show } from "../../parts/states.tsx";
-import { Status } from "../../parts/status.tsx";
-import { Text } from "../../parts/text.tsx";
-import { Time } from "../../parts/time.tsx";
-import { runLink } from "../../place.ts";
-import { canAct } from "../../session.ts";
-import { findResumeSchema, type WorkflowDefinition } from "../../workflows.ts";
-import { noAct } from "./no-act.ts";
+import { ask, path } from "../../../server/api.ts";
+import { onChange, type ExecutionStatus, type SuspensionKind } from "../../../server/live.ts";
+import { useLoaded } from "../../../server/load.ts";
+import { SchemaForm } from "../../../parts/form.tsx";
+import { Json } from "../../../parts/json.tsx";
+import { notify } from "../../../parts/notices.tsx";
+import { Show } from "../../../parts/states.tsx";
+import { Status } from "../../../parts/status.tsx";
+import { Text } from "../../../parts/text.tsx";
+import { Time } from "../../../parts/time.tsx";
+import { runLink } from "../../../place.ts";
+import { canAct, whyNot } from "../../../session.ts";
+import { findResumeSchema, type WorkflowDefinition } from "../../../workflows.ts";
 
 interface Branch {
   readonly stepId: string;
@@ -84,7 +83,7 @@ function Wait({ workflowId, executionId, onResumed }: Omit<SuspendedCallProps, "
       {({ state: { status, suspension }, definition }) => (
         <>
           {(suspension?.pending ?? (suspension ? [suspension] : [])).map((branch) => (
-            <section key={branch.stepId} class="decision" title={noAct()} aria-label={`Wait of ${branch.stepId}`}>
+            <section key={branch.stepId} class="decision" title={whyNot()} aria-label={`Wait of ${branch.stepId}`}>
               <p>
                 <Status status={status} kind={branch.kind} /> <Text value={branch.reason} />
                 {branch.event !== undefined && (

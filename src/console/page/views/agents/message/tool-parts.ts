@@ -1,5 +1,5 @@
 import { getToolName, isToolUIPart, type DynamicToolUIPart, type ToolUIPart } from "ai";
-import type { ChatMessage } from "./chat-state.ts";
+import type { ChatMessage } from "../chat/chat-state.ts";
 
 export type ToolPart = ToolUIPart | DynamicToolUIPart;
 

@@ -1,11 +1,10 @@
 import { getToolName } from "ai";
 import { useState } from "preact/hooks";
-import { Json } from "../../parts/json.tsx";
-import { Text } from "../../parts/text.tsx";
-import { toVisible } from "../../parts/visible-text.ts";
-import type { AgentDetail } from "./agent-detail.ts";
-import type { ChatSession } from "./chat-session.ts";
-import type { ChatMessage } from "./chat-state.ts";
+import { Json } from "../../../parts/json.tsx";
+import { Text, toVisible } from "../../../parts/text.tsx";
+import type { AgentDetail } from "../agent-detail.ts";
+import type { ChatSession } from "../chat/chat-session.ts";
+import type { ChatMessage } from "../chat/chat-state.ts";
 import { ClientTool } from "./client-tool.tsx";
 import { Decision } from "./decision.tsx";
 import { SuspendedCall } from "./suspended-call.tsx";

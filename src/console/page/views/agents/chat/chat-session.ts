@@ -1,13 +1,13 @@
 import { computed, signal, type ReadonlySignal } from "@preact/signals";
 import { DefaultChatTransport, type FileUIPart } from "ai";
-import { conversationUser } from "../../acting-user.ts";
-import { ApiError, ask, path, toHeaders, toQuery, toUrl } from "../../api.ts";
-import { toApiError } from "../../session.ts";
+import { conversationUser } from "../../../acting-user.ts";
+import { ApiError, ask, path, toHeaders, toQuery, toUrl } from "../../../server/api.ts";
+import { toApiError } from "../../../session.ts";
 import { isLostConnection, isPassing, toProblem, type ChatProblem } from "./chat-problem.ts";
 import { SignalChat, type ChatMessage } from "./chat-state.ts";
-import { conversationChanges, isNewConversation, wasStored, type Conversation } from "./conversation.ts";
+import { conversationChanges, isNewConversation, wasStored, type Conversation } from "../conversation.ts";
 import { mergeMessages, readConversation, toMark, type OpenConversation } from "./open-conversation.ts";
-import { openClientCalls } from "./tool-parts.ts";
+import { openClientCalls } from "../message/tool-parts.ts";
 
 /** The result of a tool that the client runs. */
 export type ToolOutput = { readonly output: unknown } | { readonly errorText: string };

@@ -1,10 +1,9 @@
 import type { FileUIPart } from "ai";
 import { useEffect, useId, useRef, useState } from "preact/hooks";
-import { act, notify } from "../../parts/notices.tsx";
-import { Text } from "../../parts/text.tsx";
-import { canAct } from "../../session.ts";
+import { act, notify } from "../../../parts/notices.tsx";
+import { Text } from "../../../parts/text.tsx";
+import { canAct, whyNot } from "../../../session.ts";
 import type { ChatSession } from "./chat-session.ts";
-import { noAct } from "./no-act.ts";
 import { toEnd } from "./sticky-end.ts";
 
 export interface ComposerProps {
@@ -107,7 +106,7 @@ export function Composer({ session, edit }: ComposerProps) {
         rows={Math.min(8, Math.max(2, text.split("\n").length))}
         placeholder="Write a message"
         disabled={!canAct() || phase === "closed"}
-        title={noAct()}
+        title={whyNot()}
         value={text}
         onInput={({ currentTarget }) => setText(currentTarget.value)}
         onKeyDown={(event) => {
@@ -134,14 +133,14 @@ export function Composer({ session, edit }: ComposerProps) {
             currentTarget.value = "";
           }}
         />
-        <button type="submit" class="first" disabled={isEmpty || phase !== "ready" || !canAct()} title={noAct()}>
+        <button type="submit" class="first" disabled={isEmpty || phase !== "ready" || !canAct()} title={whyNot()}>
           {edit ? "Send the change" : "Send"}
         </button>
         {!edit && isBusy && (
           <button
             type="button"
             disabled={!canAct()}
-            title={noAct()}
+            title={whyNot()}
             onClick={() => {
               void act("Stopped", () => session.stop());
               input.current?.focus();
@@ -156,7 +155,7 @@ export function Composer({ session, edit }: ComposerProps) {
           </button>
         )}
         {!session.isOther.value && (
-          <button type="button" disabled={!canAct()} title={noAct()} onClick={() => chosen.current?.click()}>
+          <button type="button" disabled={!canAct()} title={whyNot()} onClick={() => chosen.current?.click()}>
             Add files
           </button>
         )}

@@ -1,6 +1,6 @@
-import { ask, path, toQuery } from "../../api.ts";
+import { ask, path, toQuery } from "../../../server/api.ts";
 import type { ChatMessage } from "./chat-state.ts";
-import type { Conversation } from "./conversation.ts";
+import type { Conversation } from "../conversation.ts";
 
 /** A conversation with a page of its messages. While a turn runs, they end before its answer. */
 export interface OpenConversation extends Omit<Conversation, "running"> {
