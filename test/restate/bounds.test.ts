@@ -3,7 +3,6 @@ import { randomUUID } from "node:crypto";
 import { defineWorkflow } from "agentserve";
 import { expect, it, onTestFinished } from "vitest";
 import { Arrivals } from "../../src/backends/restate/arrivals.ts";
-import { toNames } from "../../src/backends/restate/calls.ts";
 import { RestateClient } from "../../src/backends/restate/client/client.ts";
 import { LocalDrives } from "../../src/backends/restate/drive/drives.ts";
 import { States } from "../../src/backends/restate/reads/states.ts";
@@ -117,14 +116,11 @@ it(
   { timeout },
   async () => {
     const dead = `http://127.0.0.1:${await freePort()}`;
-    const client = new RestateClient({ ingress: [dead], admin: dead, timeouts: patientTimeouts });
-    const names = toNames("x");
+    const client = new RestateClient({ ingress: [dead], admin: dead, name: "x", timeouts: patientTimeouts });
     const states = new SettledStates({
       client,
-      states: new States(client, names),
-      names,
+      states: new States(client),
       drives: new LocalDrives(),
-      known: Promise.resolve(),
       arrivals: new Arrivals(),
       closed: new AbortController().signal,
     });

@@ -24,7 +24,7 @@ it("reads a long message of an older release in several answers, and again if a 
   const context = { get: async (key: string) => state.get(key) ?? null };
   const sizes: number[] = [];
   const client = {
-    async read(_service: string, _key: string, _method: string, { from, ...options }: PageInput) {
+    async read(_handler: string, _key: string, { from, ...options }: PageInput) {
       // Of the SDK and of the context, `readPage` uses no more than this.
       const answer = await readPage({ RestatePromise: Promise } as never, context as never, options, from);
       sizes.push(JSON.stringify(answer).length);
@@ -33,7 +33,7 @@ it("reads a long message of an older release in several answers, and again if a 
     },
   };
   // To read, no other part is used.
-  const parts = { client, names: { conversation: "c" }, known: Promise.resolve() } as never;
+  const parts = { client } as never;
   const rows = await new RestateConversations(parts).read({ agentId: "a", conversationId: "c" }, { limit: 1 });
   expect(rows.map(({ id, models }, n) => [id, models === second[n]])).toEqual(second.map(() => ["two", true]));
   expect(sizes.length).toBeGreaterThan(3);

@@ -14,14 +14,14 @@ class Cluster {
 
   readonly client = {
     read: async (_: unknown, id: string) => ({ last: { number: this.rows.get(id) ?? 0 } }),
-    writeOnce: async (_: unknown, id: string, method: CrashHandler, input: any) => {
+    writeOnce: async (handler: `register/${CrashHandler}`, id: string, input: any) => {
       const state = this.#registers.get(id) ?? new Map<string, unknown>([["status", { drive: id }]]);
       this.#registers.set(id, state);
       const context = {
         get: async (key: string) => state.get(key),
         set: (key: string, value: unknown) => state.set(key, value),
       };
-      return crashHandlers[method](context as any, input);
+      return crashHandlers[handler.slice("register/".length) as CrashHandler](context as any, input);
     },
     sendOnce: async (_: unknown, id: string) => this.rescued.push(id) > 0,
   };
@@ -37,7 +37,7 @@ class Life {
 
   constructor(cluster: Cluster, ids: readonly string[]) {
     this.#cluster = cluster;
-    const interruptions = new Interruptions(cluster.client as any, { drive: "drive", register: "register" } as any);
+    const interruptions = new Interruptions(cluster.client as any);
     const isOver = (): boolean => this.#isOver;
     for (const id of ids) {
       const drive = {

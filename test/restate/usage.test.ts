@@ -25,11 +25,11 @@ async function open(retention?: { conversations: string }) {
     ...(retention && { retention }),
   });
   const server = await startTestServer("start", { config: { agents: [meteredAgent("a")], backend } });
-  const client = new RestateClient({ ingress: [ingress], admin, timeouts: patientTimeouts });
-  const call = (service: string, key: string, method: string, body: unknown): Promise<unknown> =>
-    client.write(`${name}.${service}`, key, method, body);
+  const client = new RestateClient({ ingress: [ingress], admin, name, timeouts: patientTimeouts });
+  const call = (service: "records" | "usage", key: string, method: string, body: unknown): Promise<unknown> =>
+    client.write(`${service}/${method}`, key, body);
   const send = (parts: readonly object[], id: string): Promise<boolean> =>
-    client.sendOnce(`${name}.usage`, noConversation, "add", parts, { id });
+    client.sendOnce("usage/add", noConversation, parts, { id });
   const items = (by: string, since?: string): Promise<any[]> => readItems(server, "a", { by, since });
   const left = (): Promise<any[]> =>
     query(`select id from sys_invocation

@@ -1,64 +1,70 @@
 import type { Context, InvocationId, ObjectOptions } from "@restatedev/restate-sdk";
 import type { RestateSdk } from "./sdk.ts";
 
+const services = [
+  "drive",
+  "wait",
+  "conversation",
+  "group",
+  "mailbox",
+  "schedule",
+  "records",
+  "turn",
+  "answer",
+  "usage",
+] as const;
+type ServiceName = "register" | (typeof services)[number];
 /** The names of the services of one server. */
-export interface ServiceNames {
-  readonly register: string;
-  readonly drive: string;
-  readonly wait: string;
-  readonly conversation: string;
-  readonly group: string;
-  readonly mailbox: string;
-  readonly schedule: string;
-  readonly records: string;
-  readonly turn: string;
-  readonly answer: string;
-  readonly usage: string;
+export type ServiceNames = Readonly<Record<ServiceName, string>>;
+export function toNames(name: string): ServiceNames {
+  const others = services.map((service) => [service, `${name}.${service}`] as const);
+  return { register: name, ...Object.fromEntries(others) } as ServiceNames; // `fromEntries` forgets the keys
 }
-export const toNames = (name: string): ServiceNames => ({
-  register: name,
-  drive: `${name}.drive`,
-  wait: `${name}.wait`,
-  conversation: `${name}.conversation`,
-  group: `${name}.group`,
-  mailbox: `${name}.mailbox`,
-  schedule: `${name}.schedule`,
-  records: `${name}.records`,
-  turn: `${name}.turn`,
-  answer: `${name}.answer`,
-  usage: `${name}.usage`,
-});
 
-/** The handler of another service. */
-interface Target {
-  readonly service: string;
-  /** The execution, the conversation, or the name and key of events. */
-  readonly key: string;
-  readonly method: string;
+/** A handler of a service. */
+export type HandlerName = `${ServiceName}/${string}`;
+/** Returns the name of a service in Restate, and its method. */
+export function toTarget(names: ServiceNames, handler: HandlerName): { service: string; method: string } {
+  const [service, method] = handler.split("/") as [ServiceName, string];
+  return { service: names[service], method };
+}
+
+type Caller = Context & { readonly key?: string };
+interface CallOptions {
+  /** The execution, the conversation, or the name and key of events. @default the key of the caller */
+  readonly key?: string | undefined;
+  readonly delayMs?: number | undefined;
 }
 
 /** Calls between handlers. Values are JSON. */
 export interface Calls {
-  call<T>(context: Context, target: Target, parameter: unknown): Promise<T>;
+  call<T>(context: Caller, handler: HandlerName, input: unknown, options?: CallOptions): Promise<T>;
   /** Sends without waiting for the end. Resolves to the id of the new invocation. */
-  send(context: Context, target: Target, parameter: unknown, delayMs?: number): Promise<InvocationId>;
+  send(context: Caller, handler: HandlerName, input: unknown, options?: CallOptions): Promise<InvocationId>;
   /** Sends without waiting for anything. */
-  tell(context: Context, target: Target, parameter: unknown, delayMs?: number): void;
+  tell(context: Caller, handler: HandlerName, input: unknown, options?: CallOptions): void;
 }
 
-export function createCalls({ serde }: RestateSdk): Calls {
-  const inputSerde = serde.json;
-  const toSend = (target: Target, parameter: unknown, delay: number | undefined) => ({
-    ...target,
+/** The parts that all services of an endpoint share. */
+export interface ServiceParts {
+  readonly sdk: RestateSdk;
+  readonly names: ServiceNames;
+  readonly calls: Calls;
+}
+
+export function createCalls({ serde }: RestateSdk, names: ServiceNames): Calls {
+  const toCall = (caller: Caller, handler: HandlerName, parameter: unknown, { key, delayMs }: CallOptions = {}) => ({
+    ...toTarget(names, handler),
+    key: key ?? caller.key ?? "",
     parameter,
-    inputSerde,
-    ...(delay !== undefined && { delay }),
+    inputSerde: serde.json,
+    ...(delayMs !== undefined && { delay: delayMs }),
   });
   return {
-    call: <T>(context: Context, target: Target, parameter: unknown): Promise<T> =>
-      context.genericCall({ ...target, parameter, inputSerde, outputSerde: serde.json }) as Promise<T>, // as its handler returns it
-    send: (context, target, parameter, delay) => context.genericSend(toSend(target, parameter, delay)).invocationId,
-    tell: (context, target, parameter, delay) => void context.genericSend(toSend(target, parameter, delay)),
+    call: <T>(...args: Parameters<typeof toCall>): Promise<T> =>
+      args[0].genericCall({ ...toCall(...args), outputSerde: serde.json }) as Promise<T>, // as its handler returns it
+    send: (...args) => args[0].genericSend(toCall(...args)).invocationId,
+    tell: (...args) => void args[0].genericSend(toCall(...args)),
   };
 }
 
@@ -78,8 +84,8 @@ export const shortHandlers: ObjectOptions = {
 };
 
 /**
- * The time that a handler gives what it reads over the ingress. No caller waits for it, and a handler that gives up is repeated:
- * on a busy cluster that is more work than the answer.
+ * Time limit of a handler's reads over the ingress. No caller waits for it, and a handler that gives up is repeated: on a busy
+ * cluster that is more work than the answer.
  */
 export const handlerReadMs = 30_000;
 

@@ -1,22 +1,20 @@
 import { UserError } from "../../core/user-error.ts";
 import type { Inspection } from "../../engine/contract/backend.ts";
-import { toNames } from "./calls.ts";
 import { RestateClient } from "./client/client.ts";
 import { countByStatus } from "./list/list.ts";
 import type { RestateSettings } from "./options.ts";
 import { loadSdk } from "./sdk.ts";
 
 /** Reports about a cluster without registering this process. */
-export async function inspect({ name, ...options }: RestateSettings, root: string): Promise<Inspection> {
+export async function inspect(settings: RestateSettings, root: string): Promise<Inspection> {
   loadSdk(root);
-  const { admin } = options;
-  const client = new RestateClient(options);
-  const names = toNames(name);
+  const { name, admin } = settings;
+  const client = new RestateClient(settings);
   try {
     const [version, url, executions] = await Promise.all([
       client.version(),
-      client.registeredUrl(names.register),
-      countByStatus(client, names),
+      client.registeredUrl(),
+      countByStatus(client),
     ]);
     const registered = url === undefined ? `${name} is not registered yet` : `${name} is registered at ${url}`;
     return { place: admin, facts: [`Restate ${version}`, registered], isInUse: false, executions };

@@ -1,4 +1,3 @@
-import { setTimeout as sleep } from "node:timers/promises";
 import type {
   InvocationId,
   ObjectContext,
@@ -9,11 +8,10 @@ import { busy } from "../../core/error.ts";
 import { newId } from "../../core/id.ts";
 import type { JsonText } from "../../core/json.ts";
 import type { Execution } from "../../engine/execution.ts";
-import type { OpenRecords } from "../../engine/contract/records.ts";
+import type { AttemptRecords } from "../../engine/contract/records.ts";
 import type { UsageRow } from "../../engine/contract/usage.ts";
-import { reading, shortHandlers, type Calls, type ServiceNames } from "./calls.ts";
-import type { RestateClient } from "./client/client.ts";
-import type { RestateSdk } from "./sdk.ts";
+import { reading, shortHandlers, type ServiceParts } from "./calls.ts";
+import { persist, type RestateClient } from "./client/client.ts";
 import { toUsageKey, type UsagePart } from "./usage/usage-text.ts";
 
 /** The time after which the records of an attempt that has left no result are removed. */
@@ -34,11 +32,6 @@ interface WriteInput {
 export interface ClearInput {
   readonly releases: string;
 }
-interface RecordsParts {
-  readonly sdk: RestateSdk;
-  readonly names: ServiceNames;
-  readonly calls: Calls;
-}
 
 const toStateKey = (name: string): string => `r${name}`;
 const toCountedKey = (name: string): string => `counted ${name}`;
@@ -49,7 +42,7 @@ const toCountedKey = (name: string): string => `counted ${name}`;
  *
  * The owner is the fence: a replica that was cut off and still runs the attempt cannot add to the records of its successor.
  */
-export function createRecords({ sdk, names, calls }: RecordsParts): VirtualObjectDefinition<string, unknown> {
+export function createRecords({ sdk, names, calls }: ServiceParts): VirtualObjectDefinition<string, unknown> {
   return sdk.object({
     name: names.records,
     options: shortHandlers,
@@ -58,8 +51,7 @@ export function createRecords({ sdk, names, calls }: RecordsParts): VirtualObjec
       async open(context: ObjectContext, owner: string): Promise<string[]> {
         context.set("owner", owner);
         if ((await context.get("expiry")) === null) {
-          const target = { service: names.records, key: context.key, method: "clear" };
-          context.set("expiry", await calls.send(context, target, null, keptMs));
+          context.set("expiry", await calls.send(context, "records/clear", null, { delayMs: keptMs }));
         }
         const keys = await context.stateKeys();
         return keys.filter((key) => key.startsWith(toStateKey(""))).map((key) => key.slice(1));
@@ -72,7 +64,7 @@ export function createRecords({ sdk, names, calls }: RecordsParts): VirtualObjec
         // A write may be sent twice. Another run of the attempt has made the call again.
         if (!usage || (await context.get(toCountedKey(name))) === owner) return true;
         context.set(toCountedKey(name), owner);
-        calls.tell(context, { service: names.usage, key: usage.key, method: "add" }, [usage.part]);
+        calls.tell(context, "usage/add", [usage.part], { key: usage.key });
         return true;
       },
 
@@ -86,44 +78,31 @@ export function createRecords({ sdk, names, calls }: RecordsParts): VirtualObjec
         if (expiry !== null) context.cancel(expiry);
         context.clearAll();
         // From here, so that it follows what was counted.
-        if (input) calls.tell(context, { service: names.usage, key: input.releases, method: "release" }, null);
+        if (input) calls.tell(context, "usage/release", null, { key: input.releases });
       },
     },
   });
 }
 
 /** Opens records over the ingress. Every call waits through an outage, like the result of a step. */
-export function createOpenRecords(client: RestateClient, names: ServiceNames): OpenRecords {
-  return async (key) => {
-    const owner = newId();
-    const known = await patiently(() => client.write<string[]>(names.records, key, "open", owner));
-    const texts = await Promise.all(
-      known.map((name) => patiently(() => client.read<JsonText | null>(names.records, key, "read", name))),
-    );
-    const found = known.map((name, index) => [name, texts[index]] as const);
-    return {
-      found: new Map(found.filter((one): one is readonly [string, JsonText] => typeof one[1] === "string")),
-      async write(name, text, usage) {
-        const input: WriteInput = { owner, name, text, usage: usage && toCounted(usage) };
-        if (await patiently(() => client.write<boolean>(names.records, key, "write", input))) return;
-        throw busy("The server was out of reach, and the call continues on another one", 1);
-      },
-    };
+export async function openRecords(client: RestateClient, key: string): Promise<AttemptRecords> {
+  const owner = newId();
+  const known = await persist(() => client.write<string[]>("records/open", key, owner));
+  const texts = await Promise.all(
+    known.map((name) => persist(() => client.read<JsonText | null>("records/read", key, name))),
+  );
+  const found = known.map((name, index) => [name, texts[index]] as const);
+  return {
+    found: new Map(found.filter((one): one is readonly [string, JsonText] => typeof one[1] === "string")),
+    async write(name, text, usage) {
+      const input: WriteInput = { owner, name, text, usage: usage && toCounted(usage) };
+      if (await persist(() => client.write<boolean>("records/write", key, input))) return;
+      throw busy("The server was out of reach, and the call continues on another one", 1);
+    },
   };
 }
 
 function toCounted(row: UsageRow): NonNullable<WriteInput["usage"]> {
   const { agentId: _agent, userId: _user, conversationId: _conversation, ...part } = row;
   return { key: toUsageKey(row), part };
-}
-
-/** Repeats a call until it is answered. */
-async function patiently<T>(call: () => Promise<T>): Promise<T> {
-  for (let pauseMs = 100; ; pauseMs = Math.min(2 * pauseMs, 1_000)) {
-    try {
-      return await call();
-    } catch {
-      await sleep(pauseMs, undefined, { ref: false });
-    }
-  }
 }

@@ -1,134 +1,149 @@
-import { toWeight } from "../../core/heap-weight.ts";
+import { heapPerByte, quarterOfHeap, toWeight } from "../../core/heap-weight.ts";
+import { newId } from "../../core/id.ts";
+import type { Logger } from "../../core/log.ts";
 import type { Metrics } from "../../core/metrics.ts";
-import type { Program } from "../../engine/contract/program.ts";
-import type { LiveEvent } from "../../engine/events.ts";
-import type { Execution, ExecutionState } from "../../engine/execution.ts";
-import { countStates } from "../../engine/runs/count-states.ts";
-import type { FailedStep, OnSettled } from "../../engine/execution-log.ts";
-import type { Admissible } from "../../engine/runs/groups.ts";
-import type { Changes } from "../../engine/runs/changes.ts";
-import type { Readers } from "../../engine/runs/readers.ts";
-import type { AttemptRecords, OpenRecords } from "../../engine/contract/records.ts";
-import type { Slots } from "../../engine/runs/slots.ts";
-import type { Arrivals } from "./arrivals.ts";
-import { handlerReadMs } from "./calls.ts";
-import type { Admission, DriveHost } from "./drive/drive-host.ts";
-import type { LocalDrive, LocalDrives } from "./drive/drives.ts";
-import type { Interruptions } from "./drive/interruptions.ts";
-import type { LocalPlaces } from "./groups/local-places.ts";
-import type { LocalMailboxes } from "./mailbox/local-mailboxes.ts";
-import type { Programs } from "./programs.ts";
-import { toRecordsKey } from "./records.ts";
-import type { RescueHost } from "./register/register-rescue.ts";
-import type { RescueInput } from "./register/register-state.ts";
-import type { StoredRow } from "./drive/rows.ts";
-import type { SettledStates } from "./reads/settled-states.ts";
-import type { States } from "./reads/states.ts";
-import type { StoredEvents } from "./reads/stored-events.ts";
-import type { Clearance } from "./drive/interruptions.ts";
+import type { AttemptRecords } from "../../engine/contract/records.ts";
 import { toEvents } from "../../engine/events.ts";
+import type { Execution, ExecutionState } from "../../engine/execution.ts";
+import type { OnSettled } from "../../engine/execution-log.ts";
+import { Changes } from "../../engine/runs/changes.ts";
+import { countStates } from "../../engine/runs/count-states.ts";
+import type { Admissible } from "../../engine/runs/groups.ts";
+import { Readers } from "../../engine/runs/readers.ts";
+import { Slots } from "../../engine/runs/slots.ts";
+import { Arrivals } from "./arrivals.ts";
+import { handlerReadMs, type ServiceParts } from "./calls.ts";
+import { RestateClient } from "./client/client.ts";
+import { LocalDrives, type LocalDrive } from "./drive/drives.ts";
+import { Interruptions } from "./drive/interruptions.ts";
+import type { RowHost, StoredRow } from "./drive/rows.ts";
+import { LocalPlaces } from "./groups/local-places.ts";
+import { LocalMailboxes } from "./mailbox/local-mailboxes.ts";
+import type { RestateSettings } from "./options.ts";
+import { Programs } from "./programs.ts";
+import { openRecords, toRecordsKey } from "./records.ts";
+import { SettledStates } from "./reads/settled-states.ts";
+import { States } from "./reads/states.ts";
+import { StoredEvents } from "./reads/stored-events.ts";
 
-interface ReplicaParts {
+export interface ReplicaOptions extends RestateSettings {
+  /** The folder of the config. */
+  readonly root: string;
+  readonly sseBufferBytes: number;
+  readonly runningExecutions: number;
+  readonly queuedExecutions: number;
+  readonly waitingExecutions: number;
   readonly executionBytes: number;
-  readonly metrics: Metrics | undefined;
-  readonly programs: Programs;
-  readonly drives: LocalDrives;
-  readonly arrivals: Arrivals;
-  readonly slots: Slots;
-  readonly places: LocalPlaces;
-  readonly mailboxes: LocalMailboxes;
-  readonly readers: Readers;
-  readonly changes: Changes;
-  readonly stored: StoredEvents;
-  readonly states: States;
-  readonly settled: SettledStates;
-  readonly interruptions: Interruptions;
-  readonly closing: AbortSignal;
-  readonly onSettled: OnSettled | undefined;
-  readonly openRecords: OpenRecords;
+  readonly conversationBytes: number;
+  /** Max events of a name and key, up to 1,000. @default 1000 */
+  readonly storedEvents?: number | undefined;
+  readonly logger: Logger;
+  readonly metrics?: Metrics | undefined;
+  readonly onSettled?: OnSettled | undefined;
 }
 
-/** This replica as its drives see it. */
-export class Replica implements DriveHost, RescueHost {
-  readonly executionBytes: number;
-  readonly slots: Slots;
-  readonly #parts: ReplicaParts;
+/** A drive among those of its replica. */
+export interface Admission {
+  /** Asks for a slot again. */
+  reenter(): void;
+  leave(): void;
+}
 
-  constructor(parts: ReplicaParts) {
-    this.#parts = parts;
-    this.executionBytes = parts.executionBytes;
-    this.slots = parts.slots;
+/** This replica: the parts that its requests, its drives and its turns share. */
+export class Replica implements RowHost {
+  readonly options: ReplicaOptions;
+  readonly client: RestateClient;
+  readonly states: States;
+  readonly drives: LocalDrives = new LocalDrives();
+  readonly arrivals: Arrivals = new Arrivals();
+  readonly changes: Changes = new Changes({ isRepeated: true });
+  readonly readers: Readers;
+  readonly slots: Slots;
+  readonly stored: StoredEvents;
+  readonly settled: SettledStates;
+  readonly interruptions: Interruptions;
+  readonly mailboxes: LocalMailboxes;
+  readonly programs: Programs;
+  /** Aborted when the server shuts down: attempts in flight may finish, no other is started. */
+  readonly closing: AbortController = new AbortController();
+  /** Aborted when the drain is over: callers get their results until then. */
+  readonly closed: AbortController = new AbortController();
+  /** Resolves after the first registration, or the first failure of it. */
+  readonly known: PromiseWithResolvers<void> = Promise.withResolvers<void>();
+  readonly #places: LocalPlaces;
+
+  constructor(options: ReplicaOptions) {
+    const { runningExecutions: running, queuedExecutions: queued } = options;
+    this.options = options;
+    const client = new RestateClient(options, this.known.promise);
+    this.client = client;
+    this.states = new States(client);
+    this.readers = new Readers(options.sseBufferBytes);
+    // Its groups are in Restate.
+    this.slots = new Slots({ running, queued, bytes: quarterOfHeap() / heapPerByte });
+    const { states, readers, drives, arrivals } = this;
+    const { signal: closing } = this.closing;
+    this.stored = new StoredEvents({ client, states, drives, readers, closing, replica: newId() });
+    this.settled = new SettledStates({ client, states, drives, arrivals, closed: this.closed.signal });
+    this.interruptions = new Interruptions(client);
+    this.mailboxes = new LocalMailboxes(client, options.logger);
+    this.programs = new Programs(this.known.promise);
+    this.#places = new LocalPlaces(client, closing);
   }
 
   get isClosing(): boolean {
-    return this.#parts.closing.aborted;
+    return this.closing.signal.aborted;
   }
 
-  programOf(execution: Execution): Promise<Program | undefined> {
-    return this.#parts.programs.find(execution);
-  }
-
+  /** Gives a drive a slot, now or later. */
   enter(drive: LocalDrive & Admissible): Admission {
-    const { programs, arrivals, drives, slots, places } = this.#parts;
     const { execution } = drive;
     const { id, input } = execution;
-    programs.arrived(id);
-    arrivals.add(id);
-    const remove = drives.add(id, drive);
-    const enter = (): void => slots.enter(drive, toWeight(input));
+    this.programs.arrived(id);
+    this.arrivals.add(id);
+    const remove = this.drives.add(id, drive);
+    const enter = (): void => this.slots.enter(drive, toWeight(input));
     // A drive that waits for its group takes no slot.
-    const stopWaiting = execution.concurrencyKey === undefined ? enter() : places.wait(execution, enter);
+    const stopWaiting = execution.concurrencyKey === undefined ? enter() : this.#places.wait(execution, enter);
     const leave = (): void => {
       remove();
       stopWaiting?.();
-      slots.leave(drive);
+      this.slots.leave(drive);
     };
     return { reenter: enter, leave };
   }
-  markLent(drive: LocalDrive, isLent: boolean): Promise<void> {
-    return this.#parts.interruptions.setAbsent(drive, isLent);
-  }
 
-  readerOf(execution: Execution): ReturnType<LocalMailboxes["readerOf"]> {
-    return this.#parts.mailboxes.readerOf(execution);
-  }
-
+  /**
+   * A row and its transitions are in Restate's journal, or follow from it. `isReplay` is true if an earlier attempt of the
+   * drive has published them.
+   */
   publish(id: string, row: StoredRow, states: readonly ExecutionState[], isReplay = false): void {
-    const { readers, settled, metrics, changes } = this.#parts;
-    if (!isReplay) countStates(metrics, states);
+    const { readers, settled, changes } = this;
+    if (!isReplay) countStates(this.options.metrics, states);
     if (!isReplay) for (const state of states) changes.publish(state);
     if (readers.has(id)) for (const event of toEvents(id, row)) readers.publish(id, event);
     for (const state of states) settled.notify(state);
   }
-  settled(state: ExecutionState, failure: FailedStep | undefined): void {
-    this.#parts.onSettled?.(state, failure);
-  }
-  openRecords(execution: Execution, key: string): Promise<AttemptRecords> {
-    return this.#parts.openRecords(toRecordsKey(execution, key));
-  }
-  publishLive(event: LiveEvent): void {
-    this.#parts.readers.publish(event.executionId, event);
-  }
 
+  /** Reads the first rows of an execution for a handler. */
   firstRows(id: string, count: number): Promise<StoredRow[]> {
-    return this.#parts.stored.firstRows(id, count, handlerReadMs);
+    return this.stored.firstRows(id, count, handlerReadMs);
   }
 
-  retried(): void {
-    this.#parts.interruptions.retried();
+  /** Opens the results that an attempt records. */
+  openRecords(execution: Execution, key: string): Promise<AttemptRecords> {
+    return openRecords(this.client, toRecordsKey(execution, key));
   }
-  rescue(input: RescueInput, id: string): void {
-    this.#parts.interruptions.rescue(input, id);
-  }
-  clear(drive: LocalDrive): Promise<Clearance> {
-    return this.#parts.interruptions.clear(drive);
-  }
+
+  /** The attempt of a drive has ended before the drive: its connection was lost, or its calls are not those of the journal. */
   interrupted(drive: LocalDrive, hasMismatch: boolean): void {
     if (this.isClosing) return; // `close` has reported it
-    void this.#parts.interruptions.report(drive);
-    if (hasMismatch) this.rescue({ gone: drive.invocation, cause: "journal" }, drive.execution.id);
+    void this.interruptions.report(drive);
+    if (hasMismatch) this.interruptions.rescue({ gone: drive.invocation, cause: "journal" }, drive.execution.id);
   }
-  endDrive(input: RescueInput): Promise<boolean> {
-    return this.#parts.interruptions.endDrive(input);
-  }
+}
+
+/** The parts of services that need the replica. */
+export interface ReplicaServiceParts extends ServiceParts {
+  readonly host: Replica;
 }

@@ -5,9 +5,8 @@ import {
   type ScheduleStore,
   type StoredSchedule,
 } from "../../engine/contract/schedules.ts";
-import { shortHandlers, reading, type ServiceNames } from "./calls.ts";
+import { shortHandlers, reading, type ServiceParts } from "./calls.ts";
 import type { RestateClient } from "./client/client.ts";
-import type { RestateSdk } from "./sdk.ts";
 
 /** The only object: a list of all schedules is one call. */
 const key = "all";
@@ -18,13 +17,7 @@ interface ChangeInput {
 }
 
 /** The object of the schedules. Each has a state key of its own. */
-export function createScheduleBook({
-  sdk,
-  names,
-}: {
-  readonly sdk: RestateSdk;
-  readonly names: ServiceNames;
-}): VirtualObjectDefinition<string, unknown> {
+export function createScheduleBook({ sdk, names }: ServiceParts): VirtualObjectDefinition<string, unknown> {
   return sdk.object({
     name: names.schedule,
     options: shortHandlers,
@@ -47,35 +40,22 @@ export function createScheduleBook({
   });
 }
 
-interface Parts {
-  readonly client: RestateClient;
-  readonly names: ServiceNames;
-  /** Resolves after the first registration, or the first failure of it. */
-  readonly known: Promise<void>;
-}
-
 /** Schedules in Restate. Every replica works on all of them. */
 export class RestateSchedules implements ScheduleStore {
-  readonly #parts: Parts;
+  readonly #client: RestateClient;
 
-  constructor(parts: Parts) {
-    this.#parts = parts;
+  constructor(client: RestateClient) {
+    this.#client = client;
   }
 
-  async all(): Promise<readonly StoredSchedule[]> {
-    const { client, names, known } = this.#parts;
-    await known;
-    return client.read(names.schedule, key, "all");
+  all(): Promise<readonly StoredSchedule[]> {
+    return this.#client.read("schedule/all", key);
   }
   async find(id: string): Promise<StoredSchedule | undefined> {
-    const { client, names, known } = this.#parts;
-    await known;
-    return (await client.read<StoredSchedule | null>(names.schedule, key, "find", id)) ?? undefined;
+    return (await this.#client.read<StoredSchedule | null>("schedule/find", key, id)) ?? undefined;
   }
-  async change(id: string, change: ScheduleChange): Promise<StoredSchedule> {
-    const { client, names, known } = this.#parts;
-    await known;
+  change(id: string, change: ScheduleChange): Promise<StoredSchedule> {
     const input: ChangeInput = { id, change };
-    return client.write(names.schedule, key, "change", input);
+    return this.#client.write("schedule/change", key, input);
   }
 }

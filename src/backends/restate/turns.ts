@@ -1,39 +1,27 @@
 import type { ObjectContext, VirtualObjectDefinition } from "@restatedev/restate-sdk";
 import { setTimeout as sleep } from "node:timers/promises";
 import { systemClock } from "../../core/clock.ts";
-import { withIds, type Logger } from "../../core/log.ts";
+import { withIds } from "../../core/log.ts";
 import type { StartResult } from "../../engine/contract/engine.ts";
 import type { Program } from "../../engine/contract/program.ts";
 import type { TurnStart } from "../../engine/contract/conversations.ts";
 import type { Execution } from "../../engine/execution.ts";
-import type { AttemptRecords, OpenRecords } from "../../engine/contract/records.ts";
+import type { AttemptRecords } from "../../engine/contract/records.ts";
 import { agentOf } from "../../engine/turn-execution.ts";
 import type { Walk } from "../../engine/attempts/walk.ts";
 import type { AttemptPlan } from "../../engine/walk/decision.ts";
-import { forever, handlerReadMs, type Calls, type ServiceNames } from "./calls.ts";
-import type { RestateClient } from "./client/client.ts";
+import { forever, handlerReadMs, type ServiceParts } from "./calls.ts";
 import type { RestateConversations } from "./conversations/conversations.ts";
 import { HeldPlace } from "./conversations/held-place.ts";
 import { maxCrashes, type TurnRun } from "./conversations/line-turn.ts";
 import { lostTurn } from "./conversations/local-line.ts";
 import type { RunInput, StartInput } from "./conversations/inputs.ts";
-import type { Programs } from "./programs.ts";
-import { toRecordsKey } from "./records.ts";
-import type { RestateSdk } from "./sdk.ts";
+import type { Replica } from "./replica.ts";
+import { openRecords, toRecordsKey } from "./records.ts";
 
 /** The time for which a turn whose agent no replica knows is kept. */
 const unknownMs = 10 * 60_000;
 const reportMs = 2_000;
-
-interface TurnsParts {
-  readonly client: RestateClient;
-  readonly names: ServiceNames;
-  readonly conversations: RestateConversations;
-  readonly programs: Programs;
-  readonly openRecords: OpenRecords;
-  readonly logger: Logger;
-  readonly closing: AbortSignal;
-}
 
 /**
  * The turns of conversations that this replica runs.
@@ -45,13 +33,15 @@ interface TurnsParts {
  * U3. Every run goes over the same records, and the last one to open them is the only one that adds to them.
  */
 export class RestateTurns {
-  readonly #parts: TurnsParts;
+  readonly #replica: Replica;
+  readonly #conversations: RestateConversations;
   readonly #walks = new Set<Walk>();
   /** The turns that Restate runs here. */
   readonly #driven = new Set<RunInput>();
 
-  constructor(parts: TurnsParts) {
-    this.#parts = parts;
+  constructor(replica: Replica, conversations: RestateConversations) {
+    this.#replica = replica;
+    this.#conversations = conversations;
   }
 
   /** Begins a turn whose place is open, and runs it here. */
@@ -61,8 +51,8 @@ export class RestateTurns {
     start: TurnStart,
     write: () => Promise<void>,
   ): Promise<StartResult> {
-    const turn = this.#parts.conversations.take(execution.id);
-    const { walk, plan } = this.#createWalk(execution, program, this.#parts.openRecords);
+    const turn = this.#conversations.take(execution.id);
+    const { walk, plan } = this.#createWalk(execution, program, (key) => this.#replica.openRecords(execution, key));
     const records = toRecordsKey(execution, plan.key);
     try {
       await turn.begin({ ...start, workflowId: execution.workflowId, records, execution }, write);
@@ -74,13 +64,17 @@ export class RestateTurns {
     return { created: true };
   }
 
-  #createWalk(execution: Execution, program: Program, openRecords: OpenRecords): { walk: Walk; plan: AttemptPlan } {
+  #createWalk(
+    execution: Execution,
+    program: Program,
+    openOwn: (key: string) => Promise<AttemptRecords>,
+  ): { walk: Walk; plan: AttemptPlan } {
     const walk = program.createWalk(execution, {
       readRow: () => execution.input, // the only value of a turn
       publishLive() {},
       clock: systemClock,
       slot: { lend() {}, regain: () => Promise.resolve() },
-      openRecords: (key) => openRecords(toRecordsKey(execution, key)),
+      openRecords: openOwn,
     });
     this.#walks.add(walk);
     const [plan] = walk.next().starts;
@@ -99,21 +93,21 @@ export class RestateTurns {
 
   /** Runs a turn whose replica was lost. `lost` is aborted when Restate has given up this attempt. */
   async drive(input: RunInput, lost: AbortSignal): Promise<void> {
-    const { client, names, conversations, openRecords, logger, closing } = this.#parts;
+    const { client, programs, options } = this.#replica;
     const { key, id, turnId, workflowId } = input;
-    if (closing.aborted) throw new Error("The server is shutting down");
+    if (this.#replica.isClosing) throw new Error("The server is shutting down");
     const end = (reason: string): void =>
-      withIds(logger, { executionId: turnId }).warn(`A turn of agent ${agentOf(workflowId)} ended: ${reason}`);
-    const execution = await client.read<Execution | null>(names.conversation, key, "execution", id, handlerReadMs);
+      withIds(options.logger, { executionId: turnId }).warn(`A turn of agent ${agentOf(workflowId)} ended: ${reason}`);
+    const execution = await client.read<Execution | null>("conversation/execution", key, id, handlerReadMs);
     if (!execution) return; // it has ended
-    const program = await this.#parts.programs.find(execution);
+    const program = await programs.find(execution);
     if (!program) {
       if (Date.now() - input.at < unknownMs) throw new Error(`This replica has no agent ${agentOf(workflowId)}`);
       return end("no replica has the agent");
     }
-    const records = await openRecords(input.records);
+    const records = await openRecords(client, input.records);
     const start: StartInput = { id, recorded: records.found.size };
-    const run = await client.write<TurnRun | null>(names.conversation, key, "start", start);
+    const run = await client.write<TurnRun | null>("conversation/start", key, start);
     if (!run) return;
     if (run.crashes >= maxCrashes) return end(`interrupted ${maxCrashes} times by a crash`);
     const over = new AbortController();
@@ -122,9 +116,9 @@ export class RestateTurns {
     if (lost.aborted) giveUp();
     const place = new HeldPlace(
       { id, name: turnId, run: run.run, lost: over.signal },
-      { send: () => client.write(names.conversation, key, "end", id), lose: (error) => over.abort(error) },
+      { send: () => client.write("conversation/end", key, id), lose: (error) => over.abort(error) },
     );
-    const release = conversations.hold(turnId, place);
+    const release = this.#conversations.hold(turnId, place);
     const { walk, plan } = this.#createWalk(execution, program, async () => withStop(records, run));
     this.#driven.add(input);
     try {
@@ -133,7 +127,7 @@ export class RestateTurns {
       lost.removeEventListener("abort", giveUp);
       release();
       this.#driven.delete(input);
-      if (lost.aborted && !closing.aborted) void this.#report(input);
+      if (lost.aborted && !this.#replica.isClosing) void this.#report(input);
     }
     // Not a result: Restate has given up this attempt.
     if (lost.aborted) await new Promise<never>(() => {});
@@ -141,8 +135,7 @@ export class RestateTurns {
 
   /** Reports that this process lives: the interruption of the turn is not a crash. */
   async #report({ key, id }: RunInput): Promise<void> {
-    const { client, names } = this.#parts;
-    await client.write(names.conversation, key, "released", id).catch(() => {});
+    await this.#replica.client.write("conversation/released", key, id).catch(() => {});
   }
 
   /** Gives up the turns of this replica. Restate continues them elsewhere. */
@@ -159,10 +152,7 @@ const withStop = ({ found, write }: AttemptRecords, { isStopped }: TurnRun): Att
   write,
 });
 
-interface TurnServiceParts {
-  readonly sdk: RestateSdk;
-  readonly names: ServiceNames;
-  readonly calls: Calls;
+interface TurnServiceParts extends ServiceParts {
   readonly turns: RestateTurns;
   readonly conversations: RestateConversations;
 }
@@ -193,7 +183,7 @@ export function createTurnService({
       async run(context: ObjectContext, input: RunInput): Promise<void> {
         const { attemptCompletedSignal } = context.request();
         await context.run("turn", () => turns.drive(input, attemptCompletedSignal));
-        calls.tell(context, { service: names.conversation, key: input.key, method: "end" }, input.id);
+        calls.tell(context, "conversation/end", input.id, { key: input.key });
       },
     },
   });

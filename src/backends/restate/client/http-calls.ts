@@ -6,9 +6,9 @@ export interface HttpAnswer {
   readonly text: string;
 }
 
-interface HttpCall {
+export interface HttpCall {
   readonly method: string;
-  readonly body: string | undefined;
+  readonly body?: string | undefined;
   readonly signal: AbortSignal;
   readonly headers?: Readonly<Record<string, string>> | undefined;
 }

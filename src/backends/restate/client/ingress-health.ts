@@ -49,7 +49,7 @@ export class IngressHealth {
 
   #isHealthy(url: string): Promise<boolean> {
     const signal = AbortSignal.timeout(this.#answerMs);
-    const answer = sendJson(`${url}/restate/health`, { method: "GET", body: undefined, signal });
+    const answer = sendJson(`${url}/restate/health`, { method: "GET", signal });
     return answer.then(
       () => true,
       () => false,

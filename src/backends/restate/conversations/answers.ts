@@ -1,7 +1,6 @@
 import type { ObjectContext, ObjectSharedContext, VirtualObjectDefinition } from "@restatedev/restate-sdk";
 import type { JsonText } from "../../../core/json.ts";
-import { reading, shortHandlers } from "../calls.ts";
-import type { ConversationParts } from "./service.ts";
+import { reading, shortHandlers, type ServiceParts } from "../calls.ts";
 
 /** A place in the answer of one run of a turn. */
 export interface AnswerPlace {
@@ -55,12 +54,11 @@ const none: StoredAnswer = { run: 0, count: 0, waiting: [] };
  * A1. It has the batches of one run. A later run replaces them, and an earlier one cannot add to them.
  * A2. It is removed some time after its end.
  */
-export function createAnswers({ sdk, names, calls }: ConversationParts): VirtualObjectDefinition<string, unknown> {
+export function createAnswers({ sdk, names, calls }: ServiceParts): VirtualObjectDefinition<string, unknown> {
   function write(context: ObjectContext, before: StoredAnswer, next: Omit<StoredAnswer, "waiting">): void {
     for (const awakeable of before.waiting) context.resolveAwakeable(awakeable, null);
     context.set<StoredAnswer>("answer", { ...next, waiting: [] });
-    const target = { service: names.answer, key: context.key, method: "clear" };
-    if (next.end && !before.end) calls.tell(context, target, null, keptMs);
+    if (next.end && !before.end) calls.tell(context, "answer/clear", null, { delayMs: keptMs });
   }
   /** Begins the answer of a later run. */
   function restart(context: ObjectContext, before: StoredAnswer, run: number): StoredAnswer {

@@ -1,6 +1,7 @@
 import type { ObjectContext, ObjectSharedContext } from "@restatedev/restate-sdk";
 import type { DecidedCall, FoundCall, PendingCall, WaitingCalls } from "../../../engine/stored/pending-calls.ts";
 import type { RestateSdk } from "../sdk.ts";
+import { toSortable, toSqlText } from "../list/sql.ts";
 import { readAll } from "./messages.ts";
 
 /**
@@ -94,13 +95,12 @@ export async function readCall(
 /** The parts of a call that SQL does not read. */
 type Rest = Omit<PendingCall, "id" | "input" | "at">;
 
-/** SQL splits the text at `|`. The first part and the last are empty, because JSON adds quotes. */
 function toCallText(key: string, { at, type, messageId, toolCallId, toolName, via, outcome }: PendingCall): string {
   const [, userId] = JSON.parse(key) as [string, string | null];
   const state = outcome ? "decided" : type;
   const rest: Rest = { type, messageId, toolCallId, toolName, via, outcome };
   const body = encodeURIComponent(JSON.stringify(rest).toWellFormed());
-  return `|${toSortable(at)}|${toUserText(userId ?? undefined)}|${state}|${body}|`;
+  return toSqlText([toSortable(at), toUserText(userId ?? undefined), state, body]);
 }
 export function fromCallText(id: string, text: string, input: string): PendingCall {
   const [, at, , , body = ""] = text.split("|");
@@ -109,4 +109,3 @@ export function fromCallText(id: string, text: string, input: string): PendingCa
 /** The text by which SQL finds the calls of a user. */
 export const toUserText = (userId: string | undefined): string =>
   userId === undefined ? "-" : `=${encodeURIComponent(userId.toWellFormed())}`;
-export const toSortable = (time: number): string => String(time).padStart(15, "0");

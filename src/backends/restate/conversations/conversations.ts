@@ -19,8 +19,7 @@ import {
   type StoredConversation,
 } from "../../../engine/stored/stored-conversation.ts";
 import type { HeldPlace } from "./held-place.ts";
-import { findConversation, listCalls, listEnded, toKey } from "./call-list.ts";
-import { listConversations } from "./list.ts";
+import { findConversation, listCalls, listConversations, listEnded, toKey } from "./list.ts";
 import { LocalLine, type LineParts } from "./local-line.ts";
 import type { PartialPage } from "./messages.ts";
 import type { PageInput } from "./inputs.ts";
@@ -28,8 +27,6 @@ import { followAnswer } from "./sent-answer.ts";
 import { RestateTurn } from "./turn.ts";
 
 export interface ConversationsParts extends LineParts {
-  /** Resolves when Restate may know the services of this server. */
-  readonly known: Promise<void>;
   /** Max bytes of a history. */
   readonly maxBytes: number;
 }
@@ -69,7 +66,6 @@ export class RestateConversations implements Conversations {
   }
 
   async read(key: ConversationKey, options: PageOptions): Promise<readonly MessageRow[]> {
-    await this.#parts.known;
     let texts: string[] = [];
     for (let before = ""; ;) {
       const { rows, texts: more } = await this.#readPart(key, { ...options, from: texts.length });
@@ -86,19 +82,14 @@ export class RestateConversations implements Conversations {
     return this.#read<PartialPage>(key, "page", input);
   }
   async #read<T>(key: ConversationKey, method: string, input: unknown): Promise<T> {
-    const { client, names, known } = this.#parts;
-    await known;
-    return client.read<T>(names.conversation, toKeyText(key), method, input);
+    return this.#parts.client.read<T>(`conversation/${method}`, toKeyText(key), input);
   }
   async #write<T>(key: ConversationKey, method: string, input: unknown): Promise<T> {
-    const { client, names, known } = this.#parts;
-    await known;
-    return client.write<T>(names.conversation, toKeyText(key), method, input);
+    return this.#parts.client.write<T>(`conversation/${method}`, toKeyText(key), input);
   }
 
   async list(filter: ConversationFilter): Promise<ConversationPage> {
-    await this.#parts.known;
-    return listConversations(this.#parts.client, this.#parts.names, filter);
+    return listConversations(this.#parts.client, filter);
   }
 
   async find(key: ConversationKey): Promise<StoredConversation | undefined> {
@@ -117,21 +108,17 @@ export class RestateConversations implements Conversations {
   }
 
   async findCall(id: string, knownKey?: ConversationKey): Promise<FoundCall | undefined> {
-    const { client, names, known } = this.#parts;
-    await known;
-    const key = knownKey ?? (await findConversation(client, names, id));
+    const key = knownKey ?? (await findConversation(this.#parts.client, id));
     const call = key && (await this.#read<Omit<FoundCall, "key" | "cursor"> | null>(key, "call", id));
     return call ? { ...call, key, cursor: "" } : undefined;
   }
 
   async listCalls(filter: CallFilter): Promise<CallPage> {
-    await this.#parts.known;
-    return listCalls(this.#parts.client, this.#parts.names, filter);
+    return listCalls(this.#parts.client, filter);
   }
 
   async executionCalls(after: string | undefined, limit: number): Promise<CallPage> {
-    await this.#parts.known;
-    return listEnded(this.#parts.client, this.#parts.names, after, limit);
+    return listEnded(this.#parts.client, after, limit);
   }
   /** Without `this`: it is called as a function. */
   readonly onExecutionEnd = (listener: ExecutionEndListener): void => {
@@ -153,7 +140,6 @@ export class RestateConversations implements Conversations {
     conversation: ConversationKey,
     { name, isNew = name === undefined, signal }: TurnOptions,
   ): Promise<RestateTurn> {
-    await this.#parts.known;
     signal.throwIfAborted();
     const key = toKeyText(conversation);
     const held = name === undefined ? undefined : this.#held.get(name);

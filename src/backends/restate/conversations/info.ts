@@ -1,6 +1,7 @@
 import type { InvocationId, ObjectContext, ObjectSharedContext } from "@restatedev/restate-sdk";
 import type { Renaming, StoredConversation } from "../../../engine/stored/stored-conversation.ts";
-import type { Calls, ServiceNames } from "../calls.ts";
+import type { Calls } from "../calls.ts";
+import { toSortable, toSqlText } from "../list/sql.ts";
 import type { ClearInput } from "../records.ts";
 import type { StoredLine } from "./line.ts";
 import type { LineTurn, TurnOrders } from "./line-turn.ts";
@@ -19,10 +20,8 @@ export interface ConversationInfo {
   readonly messageCount: number;
 }
 
-/** SQL splits the text at `|`. The first part and the last are empty, because JSON adds quotes. */
 function toInfoText({ title, createdAt, updatedAt, messageCount }: ConversationInfo): string {
-  const parts = [toSortable(createdAt), updatedAt, messageCount, encodeURIComponent(title.toWellFormed())];
-  return `|${parts.join("|")}|`;
+  return toSqlText([toSortable(createdAt), updatedAt, messageCount, encodeURIComponent(title.toWellFormed())]);
 }
 export function fromInfoText(text: string): ConversationInfo {
   const [, createdAt, updatedAt, messageCount, title = ""] = text.split("|");
@@ -33,7 +32,6 @@ export function fromInfoText(text: string): ConversationInfo {
     messageCount: Number(messageCount),
   };
 }
-const toSortable = (time: number): string => String(time).padStart(15, "0");
 
 /** Returns a conversation as lists show it. The key of its object is that of `toKeyText`. */
 export function toConversation(key: string, info: ConversationInfo, isRunning: boolean): StoredConversation {
@@ -42,7 +40,6 @@ export function toConversation(key: string, info: ConversationInfo, isRunning: b
 }
 
 interface InfoParts {
-  readonly names: ServiceNames;
   readonly calls: Calls;
   /** The time for which a conversation is kept after its last turn. Undefined: for ever. */
   readonly keptMs: number | undefined;
@@ -54,21 +51,20 @@ export interface TurnFacts {
 }
 
 /** The part of a conversation's object that is not about turns. */
-export function createInfo({ names, calls, keptMs }: InfoParts) {
+export function createInfo({ calls, keptMs }: InfoParts) {
   const tellLater = (context: ObjectContext, method: string, ms: number): Promise<InvocationId> =>
-    calls.send(context, { service: names.conversation, key: context.key, method }, null, ms);
+    calls.send(context, `conversation/${method}`, null, { delayMs: ms });
 
   /** The usage of the conversation belongs to none from now on. The key of its object is that of the conversation. */
-  const releaseUsage = (context: ObjectContext): void =>
-    calls.tell(context, { service: names.usage, key: context.key, method: "release" }, null);
+  const releaseUsage = (context: ObjectContext): void => calls.tell(context, "usage/release", null);
 
   /** Ends a turn that has begun: its runner and its readers are told, its records are removed, and its usage is released. */
   function endTurn(context: ObjectContext, turnId = "", { orders, records, isHeard }: LineTurn): void {
     const news: TurnOrders = { isOver: true, isDeleted: true };
     if (orders) context.resolveAwakeable(orders.awakeable, news);
     const input: ClearInput = { releases: context.key };
-    calls.tell(context, { service: names.records, key: records, method: "clear" }, input);
-    if (isHeard) calls.tell(context, { service: names.answer, key: turnId, method: "close" }, null);
+    calls.tell(context, "records/clear", input, { key: records });
+    if (isHeard) calls.tell(context, "answer/close", null, { key: turnId });
   }
 
   return {

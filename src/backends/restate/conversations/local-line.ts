@@ -3,13 +3,11 @@ import { busy, type ServeError } from "../../../core/error.ts";
 import { newId } from "../../../core/id.ts";
 import { isLineFull, lineFull } from "../../../engine/rules/turn-line.ts";
 import { deletedConversation } from "../../../engine/stored/stored-conversation.ts";
-import type { ServiceNames } from "../calls.ts";
 import type { RestateClient } from "../client/client.ts";
 import type { LineNews, SyncInput } from "./line.ts";
 
 export interface LineParts {
   readonly client: RestateClient;
-  readonly names: ServiceNames;
   /** Aborted when the server is closed, and all calls are over. */
   readonly closed: AbortSignal;
 }
@@ -121,7 +119,7 @@ export class LocalLine {
 
   /** Sends what has changed. Returns whether it was received. */
   async #send(): Promise<boolean> {
-    const { client, names } = this.#parts;
+    const { client } = this.#parts;
     const places = [...this.#places.values()];
     const entering = places.filter(({ isIn }) => !isIn);
     const leaving = [...this.#leaving];
@@ -137,7 +135,7 @@ export class LocalLine {
     // A call that only renews must not wait for one ingress that hangs until the place is dropped.
     const limitMs = entering.length > 0 ? undefined : renewMs;
     try {
-      const news = await client.write<LineNews>(names.conversation, this.#key, "sync", input, limitMs);
+      const news = await client.write<LineNews>("conversation/sync", this.#key, input, limitMs);
       this.#failingSince = undefined;
       for (const place of entering) place.isIn = true;
       for (const [id, { place }] of leaving) {
@@ -191,11 +189,11 @@ export class LocalLine {
   async #watch(): Promise<void> {
     if (this.#isWatching) return;
     this.#isWatching = true;
-    const { client, names, closed } = this.#parts;
+    const { client, closed } = this.#parts;
     for (let first = this.#firstWaiting(); first; first = this.#firstWaiting()) {
       const stop = AbortSignal.any([closed, AbortSignal.timeout(watchMs)]);
       const input = { key: this.#key, id: first.id };
-      const news = await client.wait<LineNews>(names.wait, "turn", input, stop).catch(() => undefined);
+      const news = await client.wait("turn", input, stop).catch(() => undefined);
       if (closed.aborted) break;
       if (news) this.apply(news);
       else await sleep(retryMs, undefined, { ref: false });

@@ -1,14 +1,12 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { busy, ServeError } from "../../../core/error.ts";
 import type { JsonText } from "../../../core/json.ts";
-import type { ServiceNames } from "../calls.ts";
 import type { RestateClient } from "../client/client.ts";
 import type { AnswerEnd, AnswerPage, AnswerPlace, PublishInput } from "./answers.ts";
 import { outageMs } from "./local-line.ts";
 
 interface AnswerParts {
   readonly client: RestateClient;
-  readonly names: ServiceNames;
   readonly turnId: string;
 }
 interface Publication extends AnswerParts {
@@ -74,10 +72,10 @@ class Collector {
 }
 
 /** Tries through an outage. Returns false if there is a later run. */
-async function publish({ client, names, turnId, signal }: Publication, input: PublishInput): Promise<boolean> {
+async function publish({ client, turnId, signal }: Publication, input: PublishInput): Promise<boolean> {
   while (!signal.aborted) {
     try {
-      return await client.write<boolean>(names.answer, turnId, "publish", input);
+      return await client.write<boolean>("answer/publish", turnId, input);
     } catch {
       await sleep(retryMs, undefined, { ref: false });
     }
@@ -91,15 +89,12 @@ const toFailure = (error: unknown): AnswerEnd["failure"] =>
     : { status: 500, message: "Failed to execute agent" };
 
 /** Reads the answer that another replica publishes, from its beginning. */
-export async function* followAnswer(
-  { client, names, turnId }: AnswerParts,
-  signal: AbortSignal,
-): AsyncGenerator<JsonText> {
+export async function* followAnswer({ client, turnId }: AnswerParts, signal: AbortSignal): AsyncGenerator<JsonText> {
   let place: AnswerPlace = { from: 0 };
   for (let failingSince: number | undefined; !signal.aborted;) {
     let page: AnswerPage;
     try {
-      page = await client.read<AnswerPage>(names.answer, turnId, "read", place);
+      page = await client.read<AnswerPage>("answer/read", turnId, place);
       failingSince = undefined;
     } catch (error) {
       failingSince ??= performance.now();
@@ -115,6 +110,6 @@ export async function* followAnswer(
     if (end) return;
     if (batches.length > 0) continue;
     const input = { turnId, ...place };
-    await client.wait<null>(names.wait, "answer", input, signal).catch(() => sleep(signal.aborted ? 0 : retryMs));
+    await client.wait("answer", input, signal).catch(() => sleep(signal.aborted ? 0 : retryMs));
   }
 }

@@ -9,8 +9,7 @@ import type { Execution } from "../../../engine/execution.ts";
 import type { FoundCall, PendingCall } from "../../../engine/stored/pending-calls.ts";
 import type { Retention } from "../../../engine/retention.ts";
 import type { Renaming, StoredConversation } from "../../../engine/stored/stored-conversation.ts";
-import { reading, shortHandlers, type Calls, type ServiceNames } from "../calls.ts";
-import type { RestateSdk } from "../sdk.ts";
+import { reading, shortHandlers, type ServiceParts } from "../calls.ts";
 import type {
   HistoryInput,
   ModelsInput,
@@ -30,10 +29,7 @@ import { countRun, toTurn, type LineTurn, type TurnRun } from "./line-turn.ts";
 import { readPriorMessages, readModels, readPage, type PartialHistory, type PartialPage } from "./messages.ts";
 import { changeMessages, replaceMessages } from "./change-messages.ts";
 
-export interface ConversationParts {
-  readonly sdk: RestateSdk;
-  readonly names: ServiceNames;
-  readonly calls: Calls;
+interface ConversationParts extends ServiceParts {
   readonly retention: Pick<Retention, "conversationsMs">;
 }
 /** The time in which the runner of a turn publishes the rest of its answer. */
@@ -45,7 +41,7 @@ const publishMs = 5_000;
  */
 export function createConversation(parts: ConversationParts): VirtualObjectDefinition<string, unknown> {
   const { sdk, names, calls, retention } = parts;
-  const info = createInfo({ names, calls, keptMs: retention.conversationsMs });
+  const info = createInfo({ calls, keptMs: retention.conversationsMs });
 
   async function writeLine(context: ObjectContext, line: Line): Promise<void> {
     const { places, sweep } = line.settle();
@@ -56,8 +52,8 @@ export function createConversation(parts: ConversationParts): VirtualObjectDefin
     }
     if (places.length === 0) return context.clear("line");
     if (!line.needsSweep) return context.set<StoredLine>("line", { places });
-    const target = { service: names.conversation, key: context.key, method: "sweep" };
-    context.set<StoredLine>("line", { places, sweep: sweep ?? (await calls.send(context, target, null, sweepMs)) });
+    const next = sweep ?? (await calls.send(context, "conversation/sweep", null, { delayMs: sweepMs }));
+    context.set<StoredLine>("line", { places, sweep: next });
   }
 
   /** Forgets turns that have ended, and lets Restate run those whose replica is gone. */
@@ -68,21 +64,21 @@ export function createConversation(parts: ConversationParts): VirtualObjectDefin
       const { answerId, questionId, records, isHeard } = turn;
       context.clear("execution");
       context.set<EndedTurn>("last", { id: name, place: id, answerId, questionId, endedAt: at });
-      calls.tell(context, { service: names.records, key: records, method: "clear" }, null);
-      if (isHeard) calls.tell(context, { service: names.answer, key: name, method: "close" }, null, publishMs);
+      calls.tell(context, "records/clear", null, { key: records });
+      if (isHeard) calls.tell(context, "answer/close", null, { key: name, delayMs: publishMs });
     }
     for (const { id, name: turnId = "", turn } of handedOver) {
       if (!turn) continue;
       const { workflowId, records } = turn;
       const input: RunInput = { key: context.key, id, turnId, workflowId, records, at };
-      calls.tell(context, { service: names.turn, key: turnId, method: "run" }, input);
+      calls.tell(context, "turn/run", input, { key: turnId });
       cut(context, turnId, turn, turn.runs + 1);
     }
   }
 
   /** Ends the streams of the readers of an earlier run. */
   function cut(context: ObjectContext, turnId: string, { isHeard }: LineTurn, run: number): void {
-    if (isHeard) calls.tell(context, { service: names.answer, key: turnId, method: "cut" }, run);
+    if (isHeard) calls.tell(context, "answer/cut", run, { key: turnId });
   }
 
   /** Changes the turn of a place, if it has one. */
@@ -164,7 +160,7 @@ export function createConversation(parts: ConversationParts): VirtualObjectDefin
           await changeMessages(context, input.changed ?? []);
           await changeCalls(sdk, context, { gone, decided: input.decided, waiting: input.waiting });
           for (const { id: key } of input.waiting?.calls.filter(({ type }) => type === "execution") ?? [])
-            calls.tell(context, { service: names.register, key, method: "expect" }, context.key);
+            calls.tell(context, "register/expect", context.key, { key });
         }
         head.stored = number;
         if (begins) head.turn = toTurn(begins.turn);

@@ -12,11 +12,8 @@ import type {
 import type { Execution } from "../../../engine/execution.ts";
 import type { PendingCall } from "../../../engine/stored/pending-calls.ts";
 import { deletedConversation } from "../../../engine/stored/stored-conversation.ts";
-import type { OrdersInput } from "../reads/wait.ts";
-import type { ServiceNames } from "../calls.ts";
-import type { RestateClient } from "../client/client.ts";
+import { persist, type RestateClient } from "../client/client.ts";
 import type { LineNews } from "./line.ts";
-import type { TurnOrders } from "./line-turn.ts";
 import { lostTurn, outageMs, watchMs, type LocalPlace } from "./local-line.ts";
 import { toBatch, toNumber, type PartialHistory } from "./messages.ts";
 import { publishAnswer } from "./sent-answer.ts";
@@ -30,7 +27,6 @@ const maxInlineInput = 1_000_000;
 
 interface TurnParts {
   readonly client: RestateClient;
-  readonly names: ServiceNames;
   readonly key: string;
   readonly place: LocalPlace;
   /** Max bytes of a history. */
@@ -134,24 +130,20 @@ export class RestateTurn implements Turn {
 
   /** The error of a turn that its place does not have any more. */
   async #toLoss(): Promise<ServeError> {
-    const { client, names, key, place } = this.#parts;
-    const isDeleted = await client.read<boolean>(names.conversation, key, "isDeleted", place.id).catch(() => false);
+    const { client, key, place } = this.#parts;
+    const isDeleted = await client.read<boolean>("conversation/isDeleted", key, place.id).catch(() => false);
     return isDeleted ? deletedConversation() : lostTurn();
   }
 
   /** Calls the conversation's object, and tries again through an outage. A step of an execution is durable: it has no limit. */
   async #call<T>(method: string, input: HistoryInput | ModelsInput | CallsInput | StoreInput | KeepInput): Promise<T> {
-    const { client, names, key, place, stop } = this.#parts;
+    const { client, key, place, stop } = this.#parts;
     const until = performance.now() + (place.isNew ? outageMs : Infinity);
-    for (let pauseMs = 100; ; pauseMs = Math.min(2 * pauseMs, 1_000)) {
-      try {
-        return await client.write<T>(names.conversation, key, method, input);
-      } catch (error) {
-        if ((stop.aborted && !this.#isBegun) || performance.now() + pauseMs > until) throw error;
-        if (place.lost.aborted) throw place.lost.reason;
-      }
-      await sleep(pauseMs, undefined, { ref: false });
-    }
+    const onFailure = (error: unknown, pauseMs: number): void => {
+      if ((stop.aborted && !this.#isBegun) || performance.now() + pauseMs > until) throw error;
+      if (place.lost.aborted) throw place.lost.reason;
+    };
+    return persist(() => client.write<T>(`conversation/${method}`, key, input), { onFailure });
   }
 
   async close(isUnfinished = false): Promise<void> {
@@ -169,20 +161,20 @@ export class RestateTurn implements Turn {
   };
 
   async #listen(listener: TurnListener): Promise<void> {
-    const { client, names, key, place, run } = this.#parts;
+    const { client, key, place, run } = this.#parts;
     const over = AbortSignal.any([this.#over.signal, place.lost]);
     void place.left.then(() => this.#over.abort());
     let isPublishing = false;
     while (!over.aborted) {
-      const input: OrdersInput = { key, id: place.id, isPublishing };
+      const input = { key, id: place.id, isPublishing };
       const stop = AbortSignal.any([over, AbortSignal.timeout(watchMs)]);
-      const orders = await client.wait<TurnOrders>(names.wait, "orders", input, stop).catch(() => undefined);
+      const orders = await client.wait("orders", input, stop).catch(() => undefined);
       if (orders?.isDeleted) place.drop(deletedConversation());
       if (orders?.isOver) return;
       if (orders?.isStopped) listener.stop();
       if (orders?.isHeard && !isPublishing) {
         isPublishing = true;
-        const publication = { client, names, turnId: place.name ?? "", run, signal: place.lost };
+        const publication = { client, turnId: place.name ?? "", run, signal: place.lost };
         void publishAnswer(listener.follow(place.lost), publication);
       }
       if (orders?.isStopped) return;

@@ -4,7 +4,7 @@ import type { Admissible } from "../../../engine/runs/groups.ts";
 import { notStarted } from "../../../engine/runs/run-port.ts";
 import { Seat } from "../../../engine/runs/seat.ts";
 import type { AttemptPlan, AttemptResult } from "../../../engine/walk/decision.ts";
-import type { Admission, DriveHost } from "./drive-host.ts";
+import type { Admission, Replica } from "../replica.ts";
 import type { LocalDrive } from "./drives.ts";
 import type { Clearance } from "./interruptions.ts";
 
@@ -20,7 +20,7 @@ export interface AttemptInput {
 interface AttemptsParts {
   readonly context: ObjectContext;
   readonly walk: Walk;
-  readonly host: DriveHost;
+  readonly host: Replica;
   readonly drive: LocalDrive & Admissible;
   /** An earlier attempt of the drive was interrupted. */
   readonly isRepeated: boolean;
@@ -51,7 +51,10 @@ export class DriveAttempts {
   constructor(parts: AttemptsParts) {
     this.#parts = parts;
     const { host, drive } = parts;
-    this.#seat = new Seat(drive, { slots: host.slots, markLent: (isLent) => host.markLent(drive, isLent) });
+    this.#seat = new Seat(drive, {
+      slots: host.slots,
+      markLent: (isLent) => host.interruptions.setAbsent(drive, isLent),
+    });
   }
 
   /** Asks for a slot. */
@@ -173,7 +176,7 @@ export class DriveAttempts {
     const { host, drive, isRepeated } = this.#parts;
     if (host.isClosing) return false; // another replica starts it
     if (!isRepeated) return true;
-    this.#clearance ??= host.clear(drive);
+    this.#clearance ??= host.interruptions.clear(drive);
     return this.#clearance.then(({ mayRun }) => mayRun);
   }
 }

@@ -3,7 +3,7 @@ import type { EventBody } from "../../../engine/events.ts";
 import { toCopiedRow } from "../../../engine/fork.ts";
 import type { JournalRow } from "../../../engine/runs/journal-row.ts";
 import type { Copies, DriveInput } from "../register/register-state.ts";
-import type { DriveParts } from "./drive-host.ts";
+import type { ReplicaServiceParts } from "../replica.ts";
 import { RegisterLink } from "./drive-link.ts";
 import { DriveRows } from "./drive-rows.ts";
 import type { RowPage, StoredRow } from "./rows.ts";
@@ -14,19 +14,18 @@ import type { RowPage, StoredRow } from "./rows.ts";
  */
 export async function runCopy(
   context: ObjectContext,
-  { calls, names, host }: DriveParts,
+  { calls, host }: ReplicaServiceParts,
   input: DriveInput & { readonly copies: Copies },
 ): Promise<void> {
   const { from, rows: sources, events, copied: begun, next } = input.copies;
-  const link = new RegisterLink(context, { calls, names });
+  const link = new RegisterLink(context, calls);
   const rows = new DriveRows(context, host, input);
-  const target = { service: names.drive, key: from, method: "rows" };
   let page: readonly StoredRow[] = [];
   if (await store(undefined, events, begun)) return;
   for (const [number, key, copied] of sources) {
     const find = (): StoredRow | undefined => page.find((one) => one.number === number);
     // In Restate's journal: the original may be removed before this drive is repeated.
-    if (!find()) ({ rows: page } = await calls.call<RowPage>(context, target, number));
+    if (!find()) ({ rows: page } = await calls.call<RowPage>(context, "drive/rows", number, { key: from }));
     const original = find()?.row;
     if (!original) return link.handOver({ cause: "original" });
     if (await store({ ...toCopiedRow(original), id: rows.count, key }, [], copied)) return;

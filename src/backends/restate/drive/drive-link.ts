@@ -1,6 +1,6 @@
 import type { ObjectContext, RestatePromise } from "@restatedev/restate-sdk";
 import type { Transition } from "../../../engine/execution.ts";
-import type { Calls, ServiceNames } from "../calls.ts";
+import type { Calls } from "../calls.ts";
 import type { DriveRequest, ListenInput, RedriveInput, SettleInput, WatchInput } from "../register/register-state.ts";
 
 export type SignalInput =
@@ -14,7 +14,7 @@ const commandsPerReport = 16;
 /** A drive's connection with its register: the signals from it, and the requests to it. */
 export class RegisterLink {
   readonly #context: ObjectContext;
-  readonly #parts: { readonly calls: Calls; readonly names: ServiceNames };
+  readonly #calls: Calls;
   #command: RestatePromise<SignalInput> | undefined;
   #watch: RestatePromise<SignalInput> | undefined;
   /** Undefined until a branch waits for an event. */
@@ -24,9 +24,9 @@ export class RegisterLink {
   /** The last epoch of which the register was told. */
   #reported: number | undefined;
 
-  constructor(context: ObjectContext, parts: { readonly calls: Calls; readonly names: ServiceNames }) {
+  constructor(context: ObjectContext, calls: Calls) {
     this.#context = context;
-    this.#parts = parts;
+    this.#calls = calls;
   }
 
   get invocation(): string {
@@ -91,7 +91,6 @@ export class RegisterLink {
     return promise;
   }
   #tell<T>(method: string, input: T): void {
-    const { calls, names } = this.#parts;
-    calls.tell(this.#context, { service: names.register, key: this.#context.key, method }, input);
+    this.#calls.tell(this.#context, `register/${method}`, input);
   }
 }

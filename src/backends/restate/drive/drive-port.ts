@@ -11,11 +11,11 @@ import { toMailboxKey } from "../mailbox/mailbox-key.ts";
 import { toRecordsKey } from "../records.ts";
 import type { DriveAttempts } from "./drive-attempts.ts";
 import type { DriveClock } from "./drive-clock.ts";
-import type { DriveParts } from "./drive-host.ts";
+import type { ReplicaServiceParts } from "../replica.ts";
 import type { RegisterLink } from "./drive-link.ts";
 import type { DriveRows } from "./drive-rows.ts";
 
-interface PortParts extends DriveParts {
+interface PortParts extends ReplicaServiceParts {
   readonly context: ObjectContext;
   readonly execution: Execution;
   readonly clock: DriveClock;
@@ -47,7 +47,7 @@ export class DrivePort implements RunPort {
 
   constructor(parts: PortParts) {
     this.#parts = parts;
-    this.executionBytes = parts.host.executionBytes;
+    this.executionBytes = parts.host.options.executionBytes;
     this.clock = parts.clock;
     this.#lastRow = Math.max(0, parts.rows.count - 1);
     this.run = new Run(parts.rows.state, parts.walk, this);
@@ -98,9 +98,8 @@ export class DrivePort implements RunPort {
 
   /** The result of the attempt is in Restate's journal: what it has recorded before is not needed. */
   #clearRecords(key: string): void {
-    const { context, names, calls, execution } = this.#parts;
-    const target = { service: names.records, key: toRecordsKey(execution, key), method: "clear" };
-    calls.tell(context, target, null);
+    const { context, calls, execution } = this.#parts;
+    calls.tell(context, "records/clear", null, { key: toRecordsKey(execution, key) });
   }
 
   start(plan: AttemptPlan): void {
@@ -132,7 +131,7 @@ export class DrivePort implements RunPort {
   async #findTakes(): Promise<FoundTakes & { readonly at: number }> {
     const { execution, walk, host } = this.#parts;
     const taker = { execution, walk, hasTaken: (id: string) => this.run.hasTaken(id) };
-    return { ...(await findTakes(host.readerOf(execution), taker)), at: Date.now() };
+    return { ...(await findTakes(host.mailboxes.readerOf(execution), taker)), at: Date.now() };
   }
   /** Lets the mailboxes of branches that wait for events tell of them. */
   listenFor(branches: readonly ParkedBranch<Value>[]): void {

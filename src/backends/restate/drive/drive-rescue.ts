@@ -3,7 +3,7 @@ import type { Program } from "../../../engine/contract/program.ts";
 import { findMismatch, toChangeReason, toGone } from "../../../engine/compare-steps.ts";
 import type { Execution, Transition } from "../../../engine/execution.ts";
 import { forgetSolo } from "../former/solo.ts";
-import type { DriveParts } from "./drive-host.ts";
+import type { ReplicaServiceParts } from "../replica.ts";
 import { RegisterLink } from "./drive-link.ts";
 import { DriveRows } from "./drive-rows.ts";
 import type { DriveInput, RescueCause } from "../register/register-state.ts";
@@ -22,18 +22,18 @@ type RescueDecision = { readonly steps: Execution["steps"] } | { readonly next: 
  */
 export async function runRescue(
   context: ObjectContext,
-  parts: DriveParts,
+  parts: ReplicaServiceParts,
   input: DriveInput & { readonly cause: RescueCause },
 ): Promise<void> {
   const { host } = parts;
   const { execution, epoch, commands, cause } = input;
-  const link = new RegisterLink(context, parts);
+  const link = new RegisterLink(context, parts.calls);
   forgetSolo(context, input);
   const stored = await loadRows(context, host, { id: execution.id, epoch });
   const verdict = await context.run("verdict", async (): Promise<RescueDecision> => {
     const message = cause === "restart" ? interrupted : cause === "original" ? toRemoved(execution) : undefined;
     if (message !== undefined) return { next: { at: Date.now(), to: "error", error: { message, shown: true } } };
-    const reason = cause === "crashes" ? crashed : await compare(input, stored, await host.programOf(execution));
+    const reason = cause === "crashes" ? crashed : await compare(input, stored, await host.programs.find(execution));
     if (typeof reason === "object") return reason;
     const position = await readPosition(execution, [stored], undefined);
     return { next: { at: Date.now(), to: "suspended", kind: "system", reason, pending: [], position } };

@@ -5,7 +5,7 @@ import type { Execution, ExecutionState, ExecutionStatus, Transition } from "../
 import type { FailedStep } from "../../../engine/execution-log.ts";
 import { textOf, toCommandRow, type JournalRow } from "../../../engine/runs/journal-row.ts";
 import { inputRow } from "../../../engine/walk/value.ts";
-import type { DriveHost } from "./drive-host.ts";
+import type { Replica } from "../replica.ts";
 import type { RegisterLink } from "./drive-link.ts";
 import type { Command, DriveInput, WatchInput } from "../register/register-state.ts";
 import { isReplaying } from "./replaying.ts";
@@ -19,7 +19,7 @@ import { dropPending, keepPending, toRowKey, type StoredRow } from "./rows.ts";
  */
 export class DriveRows {
   readonly #context: ObjectContext;
-  readonly #host: DriveHost;
+  readonly #host: Replica;
   readonly #execution: Execution;
   readonly #retriedBy: ExecutionState["retriedBy"];
   readonly #texts = new Map<number, JournalRow>();
@@ -31,7 +31,7 @@ export class DriveRows {
   #status: ExecutionStatus = "running";
   #isSettling = false;
 
-  constructor(context: ObjectContext, host: DriveHost, { execution, retriedBy }: DriveInput) {
+  constructor(context: ObjectContext, host: Replica, { execution, retriedBy }: DriveInput) {
     this.#context = context;
     this.#host = host;
     this.#execution = execution;
@@ -112,7 +112,7 @@ export class DriveRows {
     const state = row && this.store(row);
     dropPending(this.#context);
     this.#isSettling = false;
-    if (isMade && !isRepeated) this.#host.settled(state!, failure);
+    if (isMade && !isRepeated) this.#host.options.onSettled?.(state!, failure);
     return { isMade, state };
   }
 

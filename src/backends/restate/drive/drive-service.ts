@@ -5,7 +5,7 @@ import { forever, reading } from "../calls.ts";
 import { accept } from "../mailbox/accept.ts";
 import { Drive } from "./drive.ts";
 import { runCopy } from "./drive-copy.ts";
-import type { DriveParts } from "./drive-host.ts";
+import type { ReplicaServiceParts } from "../replica.ts";
 import { runRescue } from "./drive-rescue.ts";
 import type { AcceptInput, Command, DriveInput, TakeInput } from "../register/register-state.ts";
 import { markMismatch } from "./replaying.ts";
@@ -13,7 +13,7 @@ import { createSoloHandlers, rescueSolo } from "../former/solo.ts";
 import { loadRows, openRows, readPage, toRowKey, toShortPage, type RowPage, type StoredRow } from "./rows.ts";
 
 /** The object that has the rows of an execution, and runs its drives. */
-export function createDriveService(parts: DriveParts): VirtualObjectDefinition<string, unknown> {
+export function createDriveService(parts: ReplicaServiceParts): VirtualObjectDefinition<string, unknown> {
   const { sdk, names, calls, host } = parts;
   const { exclusive, shared } = sdk.handlers.object;
 
@@ -39,7 +39,7 @@ export function createDriveService(parts: DriveParts): VirtualObjectDefinition<s
         { inactivityTimeout: { days: 365 }, abortTimeout: { minutes: 1 }, hooks: [markMismatch] },
         (context: ObjectContext, input: DriveInput): Promise<void> => {
           const { cause, copies, isSolo } = input;
-          if (isSolo) return rescueSolo(context, host, input);
+          if (isSolo) return rescueSolo(context, host.interruptions, input);
           if (copies) return runCopy(context, parts, { ...input, copies });
           return cause ? runRescue(context, parts, { ...input, cause }) : Drive.run(context, parts, input);
         },
@@ -59,11 +59,10 @@ export function createDriveService(parts: DriveParts): VirtualObjectDefinition<s
 
       /** Looks for the events that a suspended execution takes. */
       accept: async (context: ObjectContext, { execution, epoch }: AcceptInput): Promise<void> => {
-        const program = await host.programOf(execution); // rejects on a replica that may not run it
+        const program = await host.programs.find(execution); // rejects on a replica that may not run it
         const rows = await loadRows(context, host, { id: context.key, epoch });
-        const found = await context.run("accept", () => accept(host, execution, rows, program));
-        const target = { service: names.register, key: context.key, method: "take" };
-        calls.tell(context, target, { epoch, ...found } satisfies TakeInput);
+        const found = await context.run("accept", () => accept(host.mailboxes, execution, rows, program));
+        calls.tell(context, "register/take", { epoch, ...found } satisfies TakeInput);
       },
 
       finish: async (context: ObjectContext, epoch: number): Promise<void> => void (await finish(context, epoch)),

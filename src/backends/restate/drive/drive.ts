@@ -11,7 +11,7 @@ import { notStarted } from "../../../engine/runs/run-port.ts";
 import { forgetSolo } from "../former/solo.ts";
 import { DriveAttempts, type AttemptInput } from "./drive-attempts.ts";
 import { DriveClock, type DueInput } from "./drive-clock.ts";
-import type { DriveParts } from "./drive-host.ts";
+import type { ReplicaServiceParts } from "../replica.ts";
 import { RegisterLink, type SignalInput } from "./drive-link.ts";
 import { DrivePort } from "./drive-port.ts";
 import { DriveRows } from "./drive-rows.ts";
@@ -41,7 +41,7 @@ const maxRowsPerDrive = 1_000;
 export class Drive implements LocalDrive, Admissible {
   readonly execution: Execution;
   readonly #context: ObjectContext;
-  readonly #parts: DriveParts;
+  readonly #parts: ReplicaServiceParts;
   readonly #input: DriveInput;
   readonly #link: RegisterLink;
   readonly #rows: DriveRows;
@@ -53,18 +53,19 @@ export class Drive implements LocalDrive, Admissible {
   #isReleased = false;
 
   /** Runs a drive. Rejects without a call of the context when this replica has other code than the drive began with. */
-  static async run(context: ObjectContext, parts: DriveParts, input: DriveInput): Promise<void> {
+  static async run(context: ObjectContext, parts: ReplicaServiceParts, input: DriveInput): Promise<void> {
     const { host } = parts;
     const { execution, failsOnCrash = false } = input;
-    const link = new RegisterLink(context, parts);
-    const rescue = (cause: RescueCause): void => host.rescue({ gone: link.invocation, cause }, execution.id);
-    const program = await host.programOf(execution);
+    const link = new RegisterLink(context, parts.calls);
+    const rescue = (cause: RescueCause): void =>
+      host.interruptions.rescue({ gone: link.invocation, cause }, execution.id);
+    const program = await host.programs.find(execution);
     if (!program || !hasSameSteps(execution.steps, program.steps)) {
       rescue("code");
       throw new Error(`This replica has other code for workflow ${execution.workflowId} than this drive began with`);
     }
     const isRepeated = isReplaying(context);
-    if (isRepeated) host.retried();
+    if (isRepeated) host.interruptions.retried();
     if (failsOnCrash && isRepeated) {
       rescue("restart");
       throw new Error(`Execution ${execution.id} was interrupted`);
@@ -74,7 +75,7 @@ export class Drive implements LocalDrive, Admissible {
 
   private constructor(
     context: ObjectContext,
-    parts: DriveParts,
+    parts: ReplicaServiceParts,
     input: DriveInput,
     { program, link, isRepeated }: { program: Program; link: RegisterLink; isRepeated: boolean },
   ) {
@@ -89,7 +90,7 @@ export class Drive implements LocalDrive, Admissible {
     this.#rows = new DriveRows(context, host, input);
     this.#walk = program.createWalk(execution, {
       readRow: (row) => this.#rows.readText(row),
-      publishLive: (event) => host.publishLive(event),
+      publishLive: (event) => host.readers.publish(event.executionId, event),
       clock: systemClock,
       slot: { lend: () => this.#attempts.lend(), regain: () => this.#attempts.regain() },
       openRecords: (key) => host.openRecords(execution, key),

@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { newId } from "../../../core/id.ts";
-import { handlerReadMs, type ServiceNames } from "../calls.ts";
+import { handlerReadMs } from "../calls.ts";
 import type { RestateClient } from "../client/client.ts";
 import type { DriveCounts } from "../../../engine/contract/engine.ts";
 import type { LocalDrive } from "./drives.ts";
@@ -63,7 +63,6 @@ const reportMs = 30_000;
  */
 export class Interruptions {
   readonly #client: RestateClient;
-  readonly #names: ServiceNames;
   readonly #suspects = new Suspects();
   /** The suspects that have started, and have not made a row. */
   readonly #started = new Set<LocalDrive>();
@@ -73,9 +72,8 @@ export class Interruptions {
   /** The drives for which rescues were sent: their number, and the time before which no other one is. The oldest first. */
   readonly #sent = new Map<string, { readonly tries: number; readonly until: number }>();
 
-  constructor(client: RestateClient, names: ServiceNames) {
+  constructor(client: RestateClient) {
     this.#client = client;
-    this.#names = names;
   }
 
   get counts(): DriveCounts {
@@ -152,14 +150,13 @@ export class Interruptions {
   /** Changes the register's count of a drive at its last row. Tries again while the condition holds; else undefined. */
   async #count(drive: LocalDrive, method: CrashHandler, isWanted: () => boolean): Promise<number | undefined> {
     const { id } = drive.execution;
-    const { register, drive: rows } = this.#names;
     const token = newId();
     for (let failures = 0; isWanted();) {
       try {
         const from = Number.MAX_SAFE_INTEGER;
-        const { last } = await this.#client.read<RowPage>(rows, id, "rows", from, handlerReadMs);
+        const { last } = await this.#client.read<RowPage>("drive/rows", id, from, handlerReadMs);
         const input: CrashInput = { drive: drive.invocation, row: last?.number ?? 0 };
-        return await this.#client.writeOnce<number>(register, id, method, input, token);
+        return await this.#client.writeOnce<number>(`register/${method}`, id, input, token);
       } catch {
         await sleep(toDelay(failures++, retryMs), undefined, { ref: false });
       }
@@ -181,7 +178,7 @@ export class Interruptions {
     for (let tries = 0; tries < maxSends; tries++) {
       try {
         const options = { id: input.gone, delayMs };
-        const isFirst = await this.#client.sendOnce(this.#names.register, id, "rescue", input, options);
+        const isFirst = await this.#client.sendOnce("register/rescue", id, input, options);
         if (isFirst) this.#counts.rescues[input.cause]++;
         return;
       } catch {

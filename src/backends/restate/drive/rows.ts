@@ -53,7 +53,7 @@ export async function openRows(context: ObjectContext, epoch: number): Promise<{
   return { count: count + 1, added: pending };
 }
 
-interface RowHost {
+export interface RowHost {
   /** Reads the first rows of an execution. */
   firstRows(id: string, count: number): Promise<StoredRow[]>;
   publish(id: string, row: StoredRow, states: readonly []): void;

@@ -3,15 +3,14 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { busy } from "../../../core/error.ts";
 import { isOwnId } from "../../../core/id.ts";
 import type { Execution, ExecutionState, Transition } from "../../../engine/execution.ts";
-import { reading, type Calls, type ServiceNames } from "../calls.ts";
+import { reading, type Calls, type ServiceParts } from "../calls.ts";
 import type { RestateClient } from "../client/client.ts";
-import type { DriveHost } from "../drive/drive-host.ts";
-import { toRowKey, type StoredRow } from "../drive/rows.ts";
+import type { Interruptions } from "../drive/interruptions.ts";
+import { toRowKey, type RowHost, type StoredRow } from "../drive/rows.ts";
 import { toIndex } from "../list/list-index.ts";
 import { toListed } from "../list/listed-state.ts";
 import { read, type FoundExecution } from "../register/read-register.ts";
 import type { DriveInput, DriveRequest, RegisterStatus, RescueInput } from "../register/register-state.ts";
-import type { RestateSdk } from "../sdk.ts";
 
 /**
  * Executions that an earlier version began *solo*: without a register. No other file knows their state, which is the key
@@ -44,16 +43,14 @@ const readSolo = (context: Pick<ObjectContext, "get">): Promise<Solo | null> => 
 const toState = ({ execution, last }: Solo): ExecutionState =>
   last ? { execution, status: last.to, epoch: 1, last } : { execution, status: "running", epoch: 0, last };
 
-interface SoloParts {
-  readonly sdk: RestateSdk;
-  readonly names: ServiceNames;
-  readonly calls: Calls;
-}
-
 /** Ends an attempt of a solo drive (SO2). Another drive continues. */
-export async function rescueSolo(context: ObjectContext, host: DriveHost, { execution }: DriveInput): Promise<never> {
+export async function rescueSolo(
+  context: ObjectContext,
+  interruptions: Interruptions,
+  { execution }: DriveInput,
+): Promise<never> {
   const gone = context.request().id as unknown as string; // an id is a text with a brand
-  host.rescue({ gone, cause: "code", solo: execution }, execution.id);
+  interruptions.rescue({ gone, cause: "code", solo: execution }, execution.id);
   throw new Error(`An earlier version began execution ${execution.id}: another drive continues it`);
 }
 
@@ -75,10 +72,9 @@ type DriveHandler = (context: ObjectContext) => Promise<unknown>;
 /** Handlers of the object of the drive. */
 export function createSoloHandlers({
   sdk,
-  names,
   calls,
   host,
-}: SoloParts & { readonly host: DriveHost }): Record<string, DriveHandler> {
+}: ServiceParts & { readonly host: RowHost }): Record<string, DriveHandler> {
   const { shared } = sdk.handlers.object;
 
   return {
@@ -92,8 +88,7 @@ export function createSoloHandlers({
       const { execution, last } = (await readSolo(context)) ?? {};
       if (!execution || !last) return;
       await storeEnd(context);
-      const target = { service: names.register, key: context.key, method: "adoptEnded" };
-      await calls.call<void>(context, target, { execution, last } satisfies AdoptEndedInput);
+      await calls.call<void>(context, "register/adoptEnded", { execution, last } satisfies AdoptEndedInput);
       forgetSolo(context, { wasSolo: true });
     },
 
@@ -156,13 +151,12 @@ export function createAdoption(
 /** Returns true if an execution had ended before its solo drive was ended from outside. Its last row is stored then. */
 export async function hasEndedSolo(
   context: ObjectSharedContext,
-  { names, calls }: Omit<SoloParts, "sdk">,
+  calls: Calls,
   { solo }: RescueInput,
 ): Promise<boolean> {
   if (!solo) return false;
-  const toDrive = (method: string) => ({ service: names.drive, key: context.key, method });
-  const found = await calls.call<Solo | null>(context, toDrive("solo"), null);
-  if (found?.last) calls.tell(context, toDrive("finishSolo"), null);
+  const found = await calls.call<Solo | null>(context, "drive/solo", null);
+  if (found?.last) calls.tell(context, "drive/finishSolo", null);
   return found?.last !== undefined;
 }
 
@@ -174,11 +168,9 @@ const maxMs = 5_000;
 /** The executions without a register, as a replica asks for them. */
 export class SoloExecutions {
   readonly #client: RestateClient;
-  readonly #names: ServiceNames;
 
-  constructor(client: RestateClient, names: ServiceNames) {
+  constructor(client: RestateClient) {
     this.#client = client;
-    this.#names = names;
   }
 
   /** Reads an execution, with a register or without. It may get one between the two questions. */
@@ -194,15 +186,15 @@ export class SoloExecutions {
   }
   /** Reads an execution for a list. One whose index was found at its drive may have a register by now. */
   async readListed(id: string, service: string): Promise<ExecutionState | null> {
-    const { drive, register } = this.#names;
-    const solo = service === drive ? await this.#client.read<ExecutionState | null>(drive, id, "listedSolo") : null;
-    return solo ?? this.#client.read<ExecutionState | null>(register, id, "listed");
+    const isSolo = service === this.#client.names.drive;
+    const solo = isSolo ? await this.#client.read<ExecutionState | null>("drive/listedSolo", id) : null;
+    return solo ?? this.#client.read<ExecutionState | null>("register/listed", id);
   }
   async has(id: string): Promise<boolean> {
     return (await this.#read(id)) !== null;
   }
   async #read(id: string): Promise<Solo | null> {
-    return isOwnId(id) ? this.#client.read<Solo | null>(this.#names.drive, id, "solo") : null;
+    return isOwnId(id) ? this.#client.read<Solo | null>("drive/solo", id) : null;
   }
 
   /** Lets an execution get a register. Resolves when it is no longer solo. */
@@ -212,7 +204,7 @@ export class SoloExecutions {
     for (let pauseMs = firstPauseMs; performance.now() < until; pauseMs = Math.min(2 * pauseMs, maxPauseMs)) {
       const solo = await this.#read(id);
       if (!solo) return;
-      if (solo.last) await this.#client.write(this.#names.drive, id, "registerSolo", null);
+      if (solo.last) await this.#client.write("drive/registerSolo", id, null);
       else if (solo.summons !== summoned) await this.#client.resolve(solo.summons);
       summoned = solo.summons;
       await sleep(pauseMs);

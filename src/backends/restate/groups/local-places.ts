@@ -1,15 +1,7 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import type { Execution } from "../../../engine/execution.ts";
-import type { ServiceNames } from "../calls.ts";
 import type { RestateClient } from "../client/client.ts";
 import { toGroupKey, type PlaceNews } from "./service.ts";
-
-interface PlacesParts {
-  readonly client: RestateClient;
-  readonly names: ServiceNames;
-  /** Aborted when the server is shutting down. */
-  readonly closing: AbortSignal;
-}
 
 /** The time after which a wait is sent again. */
 const watchMs = 60_000;
@@ -19,10 +11,13 @@ const maxMissed = 4;
 
 /** The drives of this replica that wait for a place in the group of their execution. */
 export class LocalPlaces {
-  readonly #parts: PlacesParts;
+  readonly #client: RestateClient;
+  /** Aborted when the server shuts down. */
+  readonly #closing: AbortSignal;
 
-  constructor(parts: PlacesParts) {
-    this.#parts = parts;
+  constructor(client: RestateClient, closing: AbortSignal) {
+    this.#client = client;
+    this.#closing = closing;
   }
 
   /**
@@ -36,11 +31,11 @@ export class LocalPlaces {
   }
 
   async #wait(execution: Execution, onPlace: () => void, left: AbortSignal): Promise<void> {
-    const { client, names, closing } = this.#parts;
+    const closing = this.#closing;
     const input = { key: toGroupKey(execution), id: execution.id };
     for (let missed = 0; missed < maxMissed && !closing.aborted;) {
       const stop = AbortSignal.any([left, closing, AbortSignal.timeout(watchMs)]);
-      const news = await client.wait<PlaceNews>(names.wait, "place", input, stop).catch((): PlaceNews => "again");
+      const news = await this.#client.wait("place", input, stop).catch((): PlaceNews => "again");
       if (left.aborted) return;
       if (news === "inside") return onPlace();
       if (news === "missing") missed++;

@@ -1,8 +1,7 @@
 import type { ObjectContext, VirtualObjectDefinition } from "@restatedev/restate-sdk";
 import type { Program } from "../../../engine/contract/program.ts";
 import type { Execution } from "../../../engine/execution.ts";
-import { shortHandlers, type Calls, type ServiceNames } from "../calls.ts";
-import type { RestateSdk } from "../sdk.ts";
+import { shortHandlers, type Calls, type ServiceParts } from "../calls.ts";
 
 /** Max executions of one key that wait: each of them has a drive. */
 const maxWaiting = 1_000;
@@ -63,11 +62,6 @@ const toEntryKey = (number: number): string => `e${number}`;
 /** The key of the number of an execution that waits. */
 const toNumberKey = (id: string): string => `n${id}`;
 
-interface GroupParts {
-  readonly sdk: RestateSdk;
-  readonly names: ServiceNames;
-}
-
 /**
  * The object of one concurrency key of a workflow: a semaphore with a line, for all replicas.
  *
@@ -75,7 +69,7 @@ interface GroupParts {
  * Q2. A leave may come after the next enter of the same execution. The epochs tell them apart.
  * Q3. Each change reads and writes the same number of keys, however many executions wait.
  */
-export function createGroup({ sdk, names }: GroupParts): VirtualObjectDefinition<string, unknown> {
+export function createGroup({ sdk, names }: ServiceParts): VirtualObjectDefinition<string, unknown> {
   return sdk.object({
     name: names.group,
     options: shortHandlers,
@@ -158,22 +152,17 @@ export interface GroupCalls {
   leave(context: ObjectContext, execution: Execution, epoch: number): void;
 }
 
-export function createGroupCalls({ calls, names }: { calls: Calls; names: ServiceNames }): GroupCalls {
-  const toTarget = (execution: Execution, method: string) => ({
-    service: names.group,
-    key: toGroupKey(execution),
-    method,
-  });
+export function createGroupCalls({ calls }: { calls: Calls }): GroupCalls {
   return {
     async enter(context, execution, epoch, limits) {
       if (execution.concurrencyKey === undefined || !limits) return true;
       const input: EnterInput = { id: execution.id, epoch, ...limits };
-      return calls.call<boolean>(context, toTarget(execution, "enter"), input);
+      return calls.call<boolean>(context, "group/enter", input, { key: toGroupKey(execution) });
     },
     leave(context, execution, epoch) {
       if (execution.concurrencyKey === undefined) return;
       const input: LeaveInput = { id: execution.id, epoch };
-      calls.tell(context, toTarget(execution, "leave"), input);
+      calls.tell(context, "group/leave", input, { key: toGroupKey(execution) });
     },
   };
 }

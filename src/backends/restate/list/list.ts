@@ -2,40 +2,33 @@ import type { ListFilter, ListPage } from "../../../engine/contract/engine.ts";
 import type { ExecutionState, ExecutionStatus } from "../../../engine/execution.ts";
 import { maxPageBytes } from "../../../engine/stored/listed-value.ts";
 import type { RestateClient } from "../client/client.ts";
-import type { ServiceNames } from "../calls.ts";
-import { isIndexed, part, toConditions } from "./list-index.ts";
+import { isIndexed, statusPart, toConditions } from "./list-index.ts";
+import { toPart } from "./sql.ts";
 import type { States } from "../reads/states.ts";
 
 /** The number of executions in each status. A scan, like a list. */
-export async function countByStatus(
-  client: RestateClient,
-  names: ServiceNames,
-): Promise<Partial<Record<ExecutionStatus, number>>> {
+export async function countByStatus(client: RestateClient): Promise<Partial<Record<ExecutionStatus, number>>> {
   const rows = await client.query<{ status: ExecutionStatus; count: number }>(
-    `select ${part(3)} as status, count(*) as count from state
-      where ${isIndexed(names)} group by ${part(3)} order by 1`,
+    `select ${statusPart} as status, count(*) as count from state
+      where ${isIndexed(client.names)} group by ${statusPart} order by 1`,
   );
   return Object.fromEntries(rows.map(({ status, count }) => [status, count]));
 }
 
 interface ListParts {
   readonly client: RestateClient;
-  readonly names: ServiceNames;
   readonly states: States;
 }
 /** The number of registers that are read concurrently. */
 const atOnce = 16;
 
 /** A page of executions. The query is a scan over one small state key of every register. */
-export async function listExecutions(
-  { client, names, states: stored }: ListParts,
-  filter: ListFilter,
-): Promise<ListPage> {
+export async function listExecutions({ client, states: stored }: ListParts, filter: ListFilter): Promise<ListPage> {
   const { limit } = filter;
-  const where = [isIndexed(names), ...toConditions(filter)];
+  const where = [isIndexed(client.names), ...toConditions(filter)];
   const found = await client.query<{ id: string; service: string }>(
     `select service_key as id, service_name as service from state where ${where.join(" and ")}
-      order by ${part(1)} desc, ${part(2)} desc limit ${limit + 1}`,
+      order by ${toPart(1)} desc, ${toPart(2)} desc limit ${limit + 1}`,
   );
   const page = found.slice(0, limit);
   const states = new Map<string, ExecutionState>();

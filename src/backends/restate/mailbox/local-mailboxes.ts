@@ -1,6 +1,6 @@
 import type { Logger } from "../../../core/log.ts";
 import type { Execution } from "../../../engine/execution.ts";
-import { handlerReadMs, type ServiceNames } from "../calls.ts";
+import { handlerReadMs } from "../calls.ts";
 import type { RestateClient } from "../client/client.ts";
 import type { EventHead } from "../../../engine/rules/take-events.ts";
 import type { EventReader } from "../../../engine/runs/find-takes.ts";
@@ -11,29 +11,24 @@ import type { StoredHead } from "./service.ts";
 interface MailHead extends EventHead {
   readonly hasData: boolean;
 }
-interface MailboxesParts {
-  readonly client: RestateClient;
-  readonly names: ServiceNames;
-  readonly logger: Logger;
-}
 
 /** The mailboxes as this replica reads them. */
 export class LocalMailboxes {
-  readonly #parts: MailboxesParts;
+  readonly #client: RestateClient;
   readonly #refused: RefusedEvents;
 
-  constructor(parts: MailboxesParts) {
-    this.#parts = parts;
-    this.#refused = new RefusedEvents(parts.logger);
+  constructor(client: RestateClient, logger: Logger) {
+    this.#client = client;
+    this.#refused = new RefusedEvents(logger);
   }
 
   /** The events for one execution. Each mailbox is read once. */
   readerOf(execution: Execution): EventReader<MailHead> {
-    const { client, names } = this.#parts;
+    const client = this.#client;
     const found = new Map<string, Promise<readonly StoredHead[]>>();
     const read = (mailbox: string): Promise<readonly StoredHead[]> => {
       const heads =
-        found.get(mailbox) ?? client.read<readonly StoredHead[]>(names.mailbox, mailbox, "heads", null, handlerReadMs);
+        found.get(mailbox) ?? client.read<readonly StoredHead[]>("mailbox/heads", mailbox, null, handlerReadMs);
       found.set(mailbox, heads);
       return heads;
     };
@@ -45,7 +40,7 @@ export class LocalMailboxes {
       data: async ({ id, hasData }, { event }) => {
         if (!hasData) return { text: undefined };
         const mailbox = toMailboxKey(event!);
-        const text = await client.read<string | null>(names.mailbox, mailbox, "data", id, handlerReadMs);
+        const text = await client.read<string | null>("mailbox/data", mailbox, id, handlerReadMs);
         return text === null ? undefined : { text };
       },
       refused: ({ id }, { stepId }, problem) => this.#refused.add(execution, stepId, id, problem),

@@ -3,8 +3,7 @@ import type { JsonText } from "../../../core/json.ts";
 import type { Retention } from "../../../engine/retention.ts";
 import { hasRoom, type Share } from "../../../engine/rules/event-shares.ts";
 import { isSameEvent, senderOf, toSentId, type SentEvent, type Sending } from "../../../engine/stored/sent-event.ts";
-import { shortHandlers, reading, type Calls, type ServiceNames } from "../calls.ts";
-import type { RestateSdk } from "../sdk.ts";
+import { shortHandlers, reading, type ServiceParts } from "../calls.ts";
 
 /** Max events of one name and key. */
 export const maxEvents = 1_000;
@@ -24,10 +23,7 @@ export interface SendInput {
   readonly share?: Share | undefined;
 }
 
-interface MailboxParts {
-  readonly sdk: RestateSdk;
-  readonly names: ServiceNames;
-  readonly calls: Calls;
+interface MailboxParts extends ServiceParts {
   readonly retention: Retention;
 }
 
@@ -52,9 +48,9 @@ export function createMailbox({
 }: MailboxParts): VirtualObjectDefinition<string, unknown> {
   const { shared } = sdk.handlers.object;
   const tellRegister = (context: ObjectContext, id: string): void =>
-    calls.tell(context, { service: names.register, key: id, method: "offer" }, null);
-  const tellSelf = (context: ObjectContext, method: string, parameter: unknown, delayMs?: number): void =>
-    calls.tell(context, { service: names.mailbox, key: context.key, method }, parameter, delayMs);
+    calls.tell(context, "register/offer", null, { key: id });
+  const tellSelf = (context: ObjectContext, method: string, input: unknown, delayMs?: number): void =>
+    calls.tell(context, `mailbox/${method}`, input, { delayMs });
 
   return sdk.object({
     name: names.mailbox,

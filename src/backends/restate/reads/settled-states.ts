@@ -3,7 +3,6 @@ import { shuttingDown } from "../../../core/error.ts";
 import type { ExecutionState } from "../../../engine/execution.ts";
 import { Waiters } from "../../../engine/runs/waiters.ts";
 import type { Arrivals } from "../arrivals.ts";
-import type { ServiceNames } from "../calls.ts";
 import type { RestateClient } from "../client/client.ts";
 import type { States } from "./states.ts";
 import type { LocalDrives } from "../drive/drives.ts";
@@ -15,10 +14,7 @@ const maxChars = 16_777_216;
 interface SettledParts {
   readonly client: RestateClient;
   readonly states: States;
-  readonly names: ServiceNames;
   readonly drives: LocalDrives;
-  /** Resolves when Restate may be asked. */
-  readonly known: Promise<void>;
   readonly arrivals: Arrivals;
   readonly closed: AbortSignal;
 }
@@ -97,7 +93,6 @@ export class SettledStates {
 
   /** Asks Restate, once it is clear that this replica does not drive the execution. */
   async #nextElsewhere(id: string, afterEpoch: number, signal: AbortSignal): Promise<ExecutionState> {
-    await this.#parts.known;
     await sleep(this.#parts.arrivals.waitMs);
     const { client, drives } = this.#parts;
     if (drives.get(id)) await client.whileReachable(drives.gone(id));
@@ -126,10 +121,10 @@ export class SettledStates {
   }
 
   async #ask(id: string, afterEpoch: number, signal: AbortSignal): Promise<ExecutionState> {
-    const { client, names, states } = this.#parts;
+    const { client, states } = this.#parts;
     for (;;) {
       const input = { id, afterEpoch };
-      const state = await client.wait<ExecutionState | null>(names.wait, "settled", input, signal);
+      const state = await client.wait("settled", input, signal);
       if (state) return state;
       await states.solo.adopt(id).catch(() => {});
       const now = await states.state(id);

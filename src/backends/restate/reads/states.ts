@@ -1,6 +1,5 @@
 import { isExecutionId } from "../../../core/id.ts";
 import type { ExecutionState } from "../../../engine/execution.ts";
-import type { ServiceNames } from "../calls.ts";
 import type { RestateClient } from "../client/client.ts";
 import { SoloExecutions } from "../former/solo.ts";
 import type { Brief } from "../register/register-state.ts";
@@ -9,12 +8,10 @@ import type { Brief } from "../register/register-state.ts";
 export class States {
   readonly solo: SoloExecutions;
   readonly #client: RestateClient;
-  readonly #names: ServiceNames;
 
-  constructor(client: RestateClient, names: ServiceNames) {
-    this.solo = new SoloExecutions(client, names);
+  constructor(client: RestateClient) {
+    this.solo = new SoloExecutions(client);
     this.#client = client;
-    this.#names = names;
   }
 
   async state(id: string): Promise<ExecutionState | undefined> {
@@ -28,7 +25,7 @@ export class States {
 
   async #find<T>(id: string, method: "state" | "brief", toFound: (solo: ExecutionState) => T): Promise<T | null> {
     if (!isExecutionId(id)) return null; // `..` would change the path of the request
-    const read = (): Promise<T | null> => this.#client.read<T | null>(this.#names.register, id, method);
+    const read = (): Promise<T | null> => this.#client.read<T | null>(`register/${method}`, id);
     return this.solo.find(id, read, toFound);
   }
 }

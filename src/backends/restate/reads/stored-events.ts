@@ -1,12 +1,12 @@
 import type { JsonText } from "../../../core/json.ts";
 import { textOf } from "../../../engine/runs/journal-row.ts";
 import { setTimeout as sleep } from "node:timers/promises";
+import type { HistoryRow } from "../../../engine/contract/history.ts";
 import type { EventCursor, EventPage } from "../../../engine/runs/read-events.ts";
 import type { Position } from "../../../engine/execution.ts";
 import { readPosition } from "../../../engine/steps/find-position.ts";
 import type { Readers } from "../../../engine/runs/readers.ts";
 import { localMs } from "../arrivals.ts";
-import type { ServiceNames } from "../calls.ts";
 import type { RestateClient } from "../client/client.ts";
 import type { LocalDrives } from "../drive/drives.ts";
 import type { States } from "./states.ts";
@@ -14,11 +14,13 @@ import type { RowPage, StoredRow } from "../drive/rows.ts";
 import { toEvents } from "../../../engine/events.ts";
 
 const retryMs = 200;
+/** The time in which the row of the last transition comes: its drive stores it after the register has made the transition. */
+const lagMs = 2_000;
+const pauseMs = 20;
 
-export interface StoredEventsParts {
+interface StoredEventsParts {
   readonly client: RestateClient;
   readonly states: States;
-  readonly names: ServiceNames;
   readonly drives: LocalDrives;
   readonly readers: Readers;
   readonly closing: AbortSignal;
@@ -80,7 +82,7 @@ export class StoredEvents {
 
   /** Publishes the rows of an execution for as long as it has readers here. One loop per execution. */
   async follow(id: string): Promise<void> {
-    const { client, names, drives, readers, closing, replica } = this.#parts;
+    const { client, drives, readers, closing, replica } = this.#parts;
     if (this.#followed.has(id)) return;
     this.#followed.add(id);
     await sleep(localMs);
@@ -106,7 +108,7 @@ export class StoredEvents {
       }
       const suspendedEpoch = isIdle ? await this.#suspendedEpoch(id, page, stop) : undefined;
       const input = { id, afterRow: (next ?? 0) - 1, replica, suspendedEpoch };
-      await client.wait(names.wait, "row", input, stop).catch(() => sleep(retryMs));
+      await client.wait("row", input, stop).catch(() => sleep(retryMs));
       await sleep(isIdle ? retryMs : localMs);
       isIdle = true; // without a drive, the wait ends at once: the last row is on its way
     }
@@ -126,20 +128,29 @@ export class StoredEvents {
   }
 
   #rows(id: string, from: number, limitMs?: number): Promise<RowPage> {
-    const { client, names } = this.#parts;
-    return client.read(names.drive, id, "rows", from, limitMs);
+    return this.#parts.client.read("drive/rows", id, from, limitMs);
   }
 
-  /** The next rows from a number on, without long values. */
-  shortRows(id: string, from: number): Promise<RowPage> {
-    const { client, names } = this.#parts;
-    return client.read(names.drive, id, "shortRows", from);
+  /** The rows of an execution, a page at a time. They include the transition that a caller has seen, unless it is late. */
+  async *history(id: string): AsyncGenerator<readonly HistoryRow[]> {
+    const { client, states } = this.#parts;
+    const brief = await states.brief(id);
+    if (!brief) return;
+    const until = performance.now() + lagMs;
+    for (let next = 0; ;) {
+      const { rows, last } = await client.read<RowPage>("drive/shortRows", id, next); // without long values
+      next += rows.length;
+      if (rows.length > 0) yield rows;
+      if (last && next <= last.number) continue;
+      const isWhole = brief.status === "running" || (last?.epoch ?? 0) >= brief.epoch;
+      if (isWhole || performance.now() > until) return;
+      await sleep(pauseMs);
+    }
   }
 
   /** The text of a row. */
   async text(id: string, number: number): Promise<JsonText | undefined> {
-    const { client, names } = this.#parts;
-    const stored = await client.read<StoredRow | null>(names.drive, id, "row", number);
+    const stored = await this.#parts.client.read<StoredRow | null>("drive/row", id, number);
     return stored?.row && textOf(stored.row);
   }
 

@@ -1,82 +1,59 @@
 import type { Context, ServiceDefinition } from "@restatedev/restate-sdk";
 import type { ExecutionState } from "../../../engine/execution.ts";
-import type { Calls, ServiceNames } from "../calls.ts";
+import type { HandlerName, ServiceParts } from "../calls.ts";
 import type { AnswerPlace } from "../conversations/answers.ts";
 import type { LineNews } from "../conversations/line.ts";
 import type { TurnOrders } from "../conversations/line-turn.ts";
 import type { PlaceNews } from "../groups/service.ts";
-import type { WatchInput } from "../register/register-state.ts";
-import type { RestateSdk } from "../sdk.ts";
+import type { WaitInput, WatchInput } from "../register/register-state.ts";
 
-export interface OrdersInput {
-  /** The conversation. */
-  readonly key: string;
-  /** The place of the turn. */
-  readonly id: string;
-  /** True if the runner knows of readers elsewhere. */
-  readonly isPublishing: boolean;
+/** The handlers as they are called. Each adds an awakeable to its input, for the object that resolves it. */
+export interface WaitCalls {
+  /** Resolves at the next suspension or end after an epoch. Null: ask again. */
+  settled(input: Omit<WaitInput, "awakeable"> & { readonly id: string }): ExecutionState | null;
+  /** Resolves when there may be rows after a row. */
+  row(input: Omit<WatchInput, "awakeable"> & { readonly id: string }): null;
+  /** Resolves when an execution has a place in its group, or is not in it. */
+  place(input: KeyInput): PlaceNews;
+  /** Resolves when a place in the line of a conversation has the turn, or is dropped. */
+  turn(input: KeyInput): LineNews;
+  /** Resolves when there is something to tell the runner of a turn. `isPublishing`: it knows of readers elsewhere. */
+  orders(input: KeyInput & { readonly isPublishing: boolean }): TurnOrders;
+  /** Resolves when batch n + 1 of an answer may exist. */
+  answer(input: AnswerPlace & { readonly turnId: string }): null;
 }
+/** The key of a group with an execution, or the key of a conversation with a place. */
+interface KeyInput {
+  readonly key: string;
+  readonly id: string;
+}
+export type WaitResult<Name extends keyof WaitCalls> = ReturnType<WaitCalls[Name]>;
+export type WaitParameter<Name extends keyof WaitCalls> = Parameters<WaitCalls[Name]>[0];
 
 /** The service that holds a call of a replica open until an object resolves its awakeable. */
-export function createWait({
-  sdk,
-  names,
-  calls,
-}: {
-  sdk: RestateSdk;
-  names: ServiceNames;
-  calls: Calls;
-}): ServiceDefinition<string, unknown> {
+export function createWait({ sdk, names, calls }: ServiceParts): ServiceDefinition<string, unknown> {
+  function wait(context: Context, handler: HandlerName, key: string, input: object): Promise<unknown> {
+    const { id: awakeable, promise } = context.awakeable<unknown>();
+    calls.tell(context, handler, { ...input, awakeable }, { key });
+    return promise;
+  }
+  const handlers: { [Name in keyof WaitCalls]: (context: Context, input: WaitParameter<Name>) => Promise<unknown> } = {
+    settled: (context, { id, ...input }) => wait(context, "register/wait", id, input),
+    row: (context, { id, ...input }) => wait(context, "register/watch", id, input),
+    place: (context, { key, ...input }) => wait(context, "group/watch", key, input),
+    turn: (context, { key, ...input }) => wait(context, "conversation/watch", key, input),
+    orders: (context, { key, ...input }) => wait(context, "conversation/orders", key, input),
+    answer: (context, { turnId, ...input }) => wait(context, "answer/watch", turnId, input),
+  };
   return sdk.service({
     name: names.wait,
     options: {
       journalRetention: 0,
       idempotencyRetention: 0,
       inactivityTimeout: 60_000,
-      // A call of a replica that is gone must not be retried for ever.
+      // The call of a lost replica must not be retried for ever.
       retryPolicy: { initialInterval: 50, maxInterval: 1000, maxAttempts: 10, onMaxAttempts: "kill" },
     },
-    handlers: {
-      /** Resolves at the next suspension or end after an epoch. Null: ask again. */
-      async settled(
-        context: Context,
-        { id, afterEpoch }: { id: string; afterEpoch: number },
-      ): Promise<ExecutionState | null> {
-        const { id: awakeable, promise } = context.awakeable<ExecutionState | null>();
-        calls.tell(context, { service: names.register, key: id, method: "wait" }, { awakeable, afterEpoch });
-        return promise;
-      },
-      /** Resolves when there may be rows after a row. */
-      async row(context: Context, { id, ...input }: Omit<WatchInput, "awakeable"> & { id: string }): Promise<null> {
-        const { id: awakeable, promise } = context.awakeable<null>();
-        calls.tell(context, { service: names.register, key: id, method: "watch" }, { ...input, awakeable });
-        await promise;
-        return null;
-      },
-      /** Resolves when an execution has a place in its group, or is not in it. */
-      async place(context: Context, { key, id }: { key: string; id: string }): Promise<PlaceNews> {
-        const { id: awakeable, promise } = context.awakeable<PlaceNews>();
-        calls.tell(context, { service: names.group, key, method: "watch" }, { id, awakeable });
-        return promise;
-      },
-      /** Resolves when a place in the line of a conversation has the turn, or is gone. */
-      async turn(context: Context, { key, id }: { key: string; id: string }): Promise<LineNews> {
-        const { id: awakeable, promise } = context.awakeable<LineNews>();
-        calls.tell(context, { service: names.conversation, key, method: "watch" }, { id, awakeable });
-        return promise;
-      },
-      /** Resolves when there is something to tell the runner of a turn. */
-      async orders(context: Context, { key, ...input }: OrdersInput): Promise<TurnOrders> {
-        const { id: awakeable, promise } = context.awakeable<TurnOrders>();
-        calls.tell(context, { service: names.conversation, key, method: "orders" }, { ...input, awakeable });
-        return promise;
-      },
-      /** Resolves when there may be more of an answer than a number of batches. */
-      async answer(context: Context, { turnId, ...place }: AnswerPlace & { turnId: string }): Promise<null> {
-        const { id: awakeable, promise } = context.awakeable<null>();
-        calls.tell(context, { service: names.answer, key: turnId, method: "watch" }, { ...place, awakeable });
-        return promise;
-      },
-    },
+    handlers,
   });
 }

@@ -1,6 +1,6 @@
 import type { ObjectContext } from "@restatedev/restate-sdk";
 import type { Transition } from "../../../engine/execution.ts";
-import type { Calls, ServiceNames } from "../calls.ts";
+import type { Calls } from "../calls.ts";
 import { read } from "./read-register.ts";
 import type { ChildStartResult, BeginInput, MoveInput } from "./register-state.ts";
 
@@ -8,8 +8,7 @@ import type { ChildStartResult, BeginInput, MoveInput } from "./register-state.t
 export const maxChildren = 1_000;
 
 /** The children that are cancelled with their parent: its register starts them, so that a cancel comes before or after. */
-export function createChildren({ names, calls }: { readonly names: ServiceNames; readonly calls: Calls }) {
-  const toRegister = (key: string, method: string) => ({ service: names.register, key, method });
+export function createChildren({ calls }: { readonly calls: Calls }) {
   return {
     /** Starts a child that is cancelled with this execution. */
     async bear(context: ObjectContext, input: BeginInput): Promise<ChildStartResult> {
@@ -22,15 +21,15 @@ export function createChildren({ names, calls }: { readonly names: ServiceNames;
         if (children.length >= maxChildren) return "many";
         context.set("children", [...children, id]);
       }
-      return calls.call<ChildStartResult>(context, toRegister(id, "begin"), input);
+      return calls.call<ChildStartResult>(context, "register/begin", input, { key: id });
     },
 
     /** Cancels the children of an execution that is cancelled. */
     async cancel(context: ObjectContext, next: Transition, token: string): Promise<void> {
       if (!("cancellation" in next)) return;
       const input: MoveInput = { next, token };
-      for (const id of (await context.get<string[]>("children")) ?? [])
-        calls.tell(context, toRegister(id, "move"), input);
+      for (const key of (await context.get<string[]>("children")) ?? [])
+        calls.tell(context, "register/move", input, { key });
     },
   };
 }

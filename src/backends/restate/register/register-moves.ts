@@ -2,7 +2,7 @@ import type { ObjectContext } from "@restatedev/restate-sdk";
 import type { Retention } from "../../../engine/retention.ts";
 import type { ExecutionState, Transition } from "../../../engine/execution.ts";
 import type { Take } from "../../../engine/runs/find-takes.ts";
-import type { Calls, ServiceNames } from "../calls.ts";
+import type { Calls } from "../calls.ts";
 import { createGroupCalls } from "../groups/service.ts";
 import { toIndex } from "../list/list-index.ts";
 import type { FoundExecution } from "./read-register.ts";
@@ -14,13 +14,11 @@ import type { Waits } from "./register-waits.ts";
 
 interface MoveParts {
   readonly sdk: RestateSdk;
-  readonly names: ServiceNames;
   readonly calls: Calls;
   readonly retention: Retention;
   readonly waits: Waits;
 }
 interface Moves {
-  toDrive(context: ObjectContext, method: string): DriveTarget;
   startDrive(context: ObjectContext, input: DriveInput): Promise<string>;
   apply(
     context: ObjectContext,
@@ -38,22 +36,15 @@ interface Moves {
   continueAnswer(context: ObjectContext, status: Pick<RegisterStatus, "conversation">): void;
   expireLater(context: ObjectContext, state: Pick<ExecutionState, "status" | "epoch">, sinceMs?: number): void;
 }
-/** A method of the drive object of an execution. */
-interface DriveTarget {
-  readonly service: string;
-  readonly key: string;
-  readonly method: string;
-}
 type StartInput = Pick<MoveInput, "steps" | "limits"> & { readonly token?: string | undefined };
 
 /** The changes of a register that several of its handlers make. */
 export function createMoves(parts: MoveParts): Moves {
-  const { names, calls, retention, waits } = parts;
+  const { calls, retention, waits } = parts;
   const group = createGroupCalls(parts);
 
-  const toDrive = ({ key }: ObjectContext, method: string) => ({ service: names.drive, key, method });
   const startDrive = (context: ObjectContext, input: DriveInput): Promise<string> =>
-    calls.send(context, toDrive(context, "run"), input);
+    calls.send(context, "drive/run", input);
 
   /** Makes a transition. `change` is the rest of the new status. */
   async function apply(
@@ -130,7 +121,7 @@ export function createMoves(parts: MoveParts): Moves {
   /** Continues the answer that waits for the execution, if there is one. */
   function continueAnswer(context: ObjectContext, { conversation }: Pick<RegisterStatus, "conversation">): void {
     if (conversation === undefined) return;
-    calls.tell(context, { service: names.turn, key: context.key, method: "ended" }, conversation);
+    calls.tell(context, "turn/ended", conversation);
   }
 
   /** Removes the execution later, if nothing has happened until then. `sinceMs` is the time that it has this state already. */
@@ -140,10 +131,10 @@ export function createMoves(parts: MoveParts): Moves {
     sinceMs = 0,
   ): void {
     const keptMs = isEnd(status) ? retention.endedMs : status === "suspended" ? retention.suspendedMs : undefined;
-    const target = { service: names.register, key: context.key, method: "expire" };
-    if (keptMs !== undefined) calls.tell(context, target, epoch, Math.max(0, keptMs - sinceMs));
+    if (keptMs === undefined) return;
+    calls.tell(context, "register/expire", epoch, { delayMs: Math.max(0, keptMs - sinceMs) });
   }
-  return { toDrive, startDrive, apply, start, continueBy, continueAnswer, expireLater };
+  return { startDrive, apply, start, continueBy, continueAnswer, expireLater };
 }
 
 const toBrief = ({ status, epoch, retriedBy }: RegisterStatus) => ({ status, epoch, retriedBy });

@@ -1,6 +1,6 @@
 import type { ObjectContext } from "@restatedev/restate-sdk";
 import type { Transition } from "../../../engine/execution.ts";
-import type { Calls, ServiceNames } from "../calls.ts";
+import type { Calls } from "../calls.ts";
 import { toMailboxKey } from "../mailbox/mailbox-key.ts";
 import { toInvocation } from "./read-register.ts";
 import type { RegisterStatus } from "./register-state.ts";
@@ -25,16 +25,16 @@ export interface Waits {
  * K2. A mailbox tells the register of new events. The register asks for a look at them: by the drive, or without one by
  *     `accept` of the drive's object.
  */
-export function createWaits({ calls, names }: { calls: Calls; names: ServiceNames }): Waits {
+export function createWaits({ calls }: { calls: Calls }): Waits {
   const tellMailbox = (context: ObjectContext, key: string, method: "wait" | "forget"): void =>
-    calls.tell(context, { service: names.mailbox, key, method }, context.key);
+    calls.tell(context, `mailbox/${method}`, context.key, { key });
 
   const waits: Waits = {
     async schedule(context, next, epoch) {
       const dueAt = wakeTimeOf(next);
       if (dueAt === undefined) return undefined;
-      const delay = Math.max(0, dueAt - (await context.date.now()));
-      return calls.send(context, { service: names.register, key: context.key, method: "wake" }, epoch, delay);
+      const delayMs = Math.max(0, dueAt - (await context.date.now()));
+      return calls.send(context, "register/wake", epoch, { delayMs });
     },
     unschedule(context, { timer }) {
       if (timer !== undefined) context.invocation(toInvocation(timer)).cancel();

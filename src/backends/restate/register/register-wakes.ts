@@ -1,7 +1,7 @@
 import type { ObjectContext } from "@restatedev/restate-sdk";
 import type { Transition } from "../../../engine/execution.ts";
 import type { Take } from "../../../engine/runs/find-takes.ts";
-import type { Calls, ServiceNames } from "../calls.ts";
+import type { Calls } from "../calls.ts";
 import { read, toInvocation, type FoundExecution } from "./read-register.ts";
 import type { AcceptInput, ListenInput, RegisterStatus, TakeInput } from "./register-state.ts";
 import { wakeTimeOf, type Waits } from "./register-waits.ts";
@@ -9,7 +9,6 @@ import { isEnd } from "../../../engine/rules/transitions.ts";
 
 interface WakeParts {
   readonly calls: Calls;
-  readonly names: ServiceNames;
   readonly waits: Waits;
   /** Continues a suspended execution whose wait has ended by itself. */
   readonly continueBy: (
@@ -27,10 +26,9 @@ interface WakeHandlers {
 }
 
 /** The handlers of a register by which waits end by themselves: at their time, or by an event. */
-export function createWakeHandlers({ calls, names, waits, continueBy }: WakeParts): WakeHandlers {
+export function createWakeHandlers({ calls, waits, continueBy }: WakeParts): WakeHandlers {
   /** Asks for a look at the events for a suspended execution. */
-  const look = (context: ObjectContext, input: AcceptInput): void =>
-    calls.tell(context, { service: names.drive, key: context.key, method: "accept" }, input);
+  const look = (context: ObjectContext, input: AcceptInput): void => calls.tell(context, "drive/accept", input);
 
   return {
     /** The time of a suspended execution has come. */

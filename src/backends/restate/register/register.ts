@@ -1,7 +1,7 @@
 import type { ObjectContext, ObjectSharedContext, VirtualObjectDefinition } from "@restatedev/restate-sdk";
 import type { Retention } from "../../../engine/retention.ts";
 import { isRetry, type Execution, type ExecutionState, type Transition } from "../../../engine/execution.ts";
-import { forever, reading, type Calls, type ServiceNames } from "../calls.ts";
+import { forever, reading } from "../calls.ts";
 import { createAdoption, readOrAdopt } from "../former/solo.ts";
 import { createGroupCalls } from "../groups/service.ts";
 import { toIndex } from "../list/list-index.ts";
@@ -9,7 +9,7 @@ import { toListed } from "../list/listed-state.ts";
 import { read, toInvocation, toState } from "./read-register.ts";
 import { createChildren } from "./register-children.ts";
 import { crashHandlers } from "./register-crashes.ts";
-import { createRescue, type RescueHost } from "./register-rescue.ts";
+import { createRescue } from "./register-rescue.ts";
 import type {
   BeginInput,
   Brief,
@@ -23,19 +23,15 @@ import type {
   WaitInput,
   WatchInput,
 } from "./register-state.ts";
-import type { RestateSdk } from "../sdk.ts";
+import type { ReplicaServiceParts } from "../replica.ts";
 import { createMoves } from "./register-moves.ts";
 import { createWaits } from "./register-waits.ts";
 import { createWakeHandlers } from "./register-wakes.ts";
 import { addWatcher, keepWatcher, wakeWatchers } from "./watchers.ts";
 import { isEnd, isLegal } from "../../../engine/rules/transitions.ts";
 
-export interface RegisterParts {
-  readonly sdk: RestateSdk;
-  readonly names: ServiceNames;
-  readonly calls: Calls;
+interface RegisterParts extends ReplicaServiceParts {
   readonly retention: Retention;
-  readonly host: RescueHost;
 }
 
 /** Max commands not stored by a drive yet. Further ones are refused, except an end. */
@@ -63,7 +59,7 @@ export function createRegister(parts: RegisterParts): VirtualObjectDefinition<st
   const waits = createWaits(parts);
   const children = createChildren(parts);
 
-  const { toDrive, startDrive, apply, start, continueBy, continueAnswer, expireLater } = createMoves({
+  const { startDrive, apply, start, continueBy, continueAnswer, expireLater } = createMoves({
     ...parts,
     waits,
   });
@@ -119,7 +115,7 @@ export function createRegister(parts: RegisterParts): VirtualObjectDefinition<st
           return state ? { state } : { isFull: true };
         }
         wakeWatchers(context, now.watchers); // those that waited for the end of a suspension
-        calls.tell(context, toDrive(context, "note"), command);
+        calls.tell(context, "drive/note", command);
         return { state: await apply(context, found, next, { token }) };
       },
 
@@ -166,7 +162,7 @@ export function createRegister(parts: RegisterParts): VirtualObjectDefinition<st
         if (!found) return;
         const { now } = found;
         // It made its transition, and was killed before it had stored the row.
-        if (now.drive === undefined) return calls.tell(context, toDrive(context, "finish"), now.epoch);
+        if (now.drive === undefined) return calls.tell(context, "drive/finish", now.epoch);
         if (now.drive !== gone) return;
         const execution = steps ? { ...found.execution, steps } : found.execution;
         if (steps) context.set("execution", execution);
@@ -223,7 +219,7 @@ export function createRegister(parts: RegisterParts): VirtualObjectDefinition<st
         waits.unschedule(context, now);
         waits.forget(context, now);
         context.clearAll();
-        calls.tell(context, toDrive(context, "clear"), null);
+        calls.tell(context, "drive/clear", null);
         continueAnswer(context, now); // it may have been suspended
       },
 

@@ -1,8 +1,8 @@
 import { invalidCursor } from "../../../engine/stored/stored-conversation.ts";
 import type { UsageCounts, UsageFilter, UsageGroup, UsageGrouping, UsagePage } from "../../../engine/contract/usage.ts";
-import type { ServiceNames } from "../calls.ts";
 import type { RestateClient } from "../client/client.ts";
-import { fromHex, partPrefix, toColumn, toSortable } from "./usage-text.ts";
+import { quote } from "../list/sql.ts";
+import { fromHex, partPrefix, toColumn, toDayText } from "./usage-text.ts";
 
 interface Grouping {
   /** The text by which groups are in order, in SQL. */
@@ -31,21 +31,19 @@ const counted = [
   "cachedInputTokens",
 ] as const satisfies readonly (keyof UsageCounts)[];
 const sums = counted.map((name) => `sum(cast(${toColumn(name)} as bigint)) as "${name}"`).join(", ");
-const quote = (text: string): string => `'${text.replaceAll("'", "''")}'`;
 
 /** Reads a page of usage. The query is a scan over the small state keys of the agent. Restate adds them up. */
 export async function readUsage(
   client: RestateClient,
-  { usage: service }: ServiceNames,
   { agentId, userId, by, since, until, limit, after }: UsageFilter,
 ): Promise<UsagePage> {
   if (after !== undefined && !/^[\da-fx ]*$/.test(after)) throw invalidCursor();
   const { place, isDescending = false, fromPlace } = groupings[by];
   const owner = JSON.stringify(userId === undefined ? [agentId] : [agentId, userId]);
   const where = [
-    `service_name = ${quote(service)} and starts_with(service_key, ${quote(`${owner.slice(0, -1)},`)})`,
+    `service_name = ${quote(client.names.usage)} and starts_with(service_key, ${quote(`${owner.slice(0, -1)},`)})`,
     `starts_with(key, ${quote(partPrefix)})`,
-    `${toColumn("day")} >= ${quote(toSortable(since))} and ${toColumn("day")} <= ${quote(toSortable(until))}`,
+    `${toColumn("day")} >= ${quote(toDayText(since))} and ${toColumn("day")} <= ${quote(toDayText(until))}`,
   ];
   const order = isDescending ? "desc" : "asc";
   const beyond = after === undefined ? [] : [`${place} ${isDescending ? "<" : ">"} ${quote(after)}`];

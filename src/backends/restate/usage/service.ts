@@ -1,14 +1,7 @@
 import type { InvocationId, ObjectContext, VirtualObjectDefinition } from "@restatedev/restate-sdk";
 import { addCounts, fromDay, usageDays } from "../../../engine/contract/usage.ts";
-import { shortHandlers, type Calls, type ServiceNames } from "../calls.ts";
-import type { RestateSdk } from "../sdk.ts";
+import { shortHandlers, type ServiceParts } from "../calls.ts";
 import { dayOf, fromPartText, partPrefix, toPartKey, toPartText, toUsageKey, type UsagePart } from "./usage-text.ts";
-
-interface UsageParts {
-  readonly sdk: RestateSdk;
-  readonly names: ServiceNames;
-  readonly calls: Calls;
-}
 
 /** The time for which a replica may send the same counts again. */
 const sentAgainMs = 3_600_000;
@@ -19,12 +12,14 @@ const partsAtOnce = 500;
  * The usage of one conversation, or of one user outside of conversations. Its state: a text for each day and model, which lists
  * read by SQL, `expiry`, the scheduled call that removes old days, and `first`, the day that it is scheduled for.
  */
-export function createUsage({ sdk, names, calls }: UsageParts): VirtualObjectDefinition<string, unknown> {
+export function createUsage({ sdk, names, calls }: ServiceParts): VirtualObjectDefinition<string, unknown> {
   /** Schedules the removal of a day. */
   async function schedule(context: ObjectContext, day: number, now: number): Promise<void> {
-    const target = { service: names.usage, key: context.key, method: "expire" };
     context.set("first", day);
-    context.set("expiry", await calls.send(context, target, null, Math.max(0, toExpiry(day) - now)));
+    context.set(
+      "expiry",
+      await calls.send(context, "usage/expire", null, { delayMs: Math.max(0, toExpiry(day) - now) }),
+    );
   }
 
   return sdk.object({
@@ -49,18 +44,14 @@ export function createUsage({ sdk, names, calls }: UsageParts): VirtualObjectDef
         const keys = await partKeysOf(context);
         await cancelExpiry(context);
         const [agentId, userId] = JSON.parse(context.key) as [string, string | null];
-        const target = {
-          service: names.usage,
-          key: toUsageKey({ agentId, userId: userId ?? undefined }),
-          method: "add",
-        };
+        const key = toUsageKey({ agentId, userId: userId ?? undefined });
         for (let from = 0; from < keys.length; from += partsAtOnce) {
           const parts: UsagePart[] = [];
-          for (const key of keys.slice(from, from + partsAtOnce)) {
-            const text = await context.get<string>(key);
+          for (const partKey of keys.slice(from, from + partsAtOnce)) {
+            const text = await context.get<string>(partKey);
             if (text !== null) parts.push(fromPartText(text));
           }
-          calls.tell(context, target, parts);
+          calls.tell(context, "usage/add", parts, { key });
         }
         context.clearAll();
       },

@@ -1,4 +1,5 @@
 import type { UsageCounts, UsageRow } from "../../../engine/contract/usage.ts";
+import { toPart, toSortable, toSqlText } from "../list/sql.ts";
 
 /** The key of the object that has the usage of a conversation, or of a user outside of conversations. As `toKeyText`. */
 export const toUsageKey = ({
@@ -14,17 +15,17 @@ export type UsagePart = UsageCounts & Pick<UsageRow, "day" | "model">;
 /** The state keys of usage. Others are not read by SQL. */
 export const partPrefix = "d";
 export const toPartKey = ({ day, model }: Pick<UsagePart, "day" | "model">): string =>
-  `${partPrefix}${toSortable(day)} ${model}`;
+  `${partPrefix}${toDayText(day)} ${model}`;
 export const dayOf = (partKey: string): number => Number(partKey.slice(partPrefix.length).split(" ")[0]);
 
 /** Texts of equal length, so that days are in their order as texts. */
-export const toSortable = (day: number): string => String(day).padStart(7, "0");
+export const toDayText = (day: number): string => toSortable(day, 7);
 /** Ids as hexadecimal bytes, whose order is that of the texts. Empty: none. */
 const toHex = (id: string | null | undefined): string => (id == null ? "" : `x${Buffer.from(id).toString("hex")}`);
 export const fromHex = (text: string): string | undefined =>
   text === "" ? undefined : Buffer.from(text.slice(1), "hex").toString();
 
-/** The part of a text that SQL reads, by its name. Texts begin and end with `|`, because JSON adds quotes. */
+/** The parts of a text, by name, in order. */
 const columns = [
   "user",
   "conversation",
@@ -37,16 +38,15 @@ const columns = [
   "reasoningTokens",
   "cachedInputTokens",
 ] as const;
-export const toColumn = (name: (typeof columns)[number]): string =>
-  `split_part(value_utf8, '|', ${columns.indexOf(name) + 2})`;
+export const toColumn = (name: (typeof columns)[number]): string => toPart(columns.indexOf(name));
 
 /** Returns the text of a part, with the ids of its object. */
 export function toPartText(key: string, part: UsagePart): string {
   const [, userId, conversationId] = JSON.parse(key) as [string, string | null, string | null];
   const { calls, inputTokens, outputTokens, totalTokens, reasoningTokens, cachedInputTokens } = part;
-  const ids = [toHex(userId), toHex(conversationId), toSortable(part.day), toHex(part.model)];
+  const ids = [toHex(userId), toHex(conversationId), toDayText(part.day), toHex(part.model)];
   const counts = [calls, inputTokens, outputTokens, totalTokens, reasoningTokens, cachedInputTokens];
-  return `|${[...ids, ...counts].join("|")}|`;
+  return toSqlText([...ids, ...counts]);
 }
 export function fromPartText(text: string): UsagePart {
   const [, , , day, model = "", ...counts] = text.split("|");

@@ -3,18 +3,9 @@ import { newId } from "../../../core/id.ts";
 import type { Logger } from "../../../core/log.ts";
 import { UsageQueue } from "../../../engine/stored/usage-queue.ts";
 import type { UsageFilter, UsagePage, UsageRow, UsageStore } from "../../../engine/contract/usage.ts";
-import type { ServiceNames } from "../calls.ts";
-import type { RestateClient } from "../client/client.ts";
+import { persist, type RestateClient } from "../client/client.ts";
 import { readUsage } from "./read.ts";
 import { toUsageKey } from "./usage-text.ts";
-
-interface Parts {
-  readonly client: RestateClient;
-  readonly names: ServiceNames;
-  /** Resolves after the first registration, or the first failure of it. */
-  readonly known: Promise<void>;
-  readonly logger: Logger;
-}
 
 /** The objects that are called at the same time. */
 const atOnce = 16;
@@ -23,13 +14,13 @@ const maxPauseMs = 5_000;
 
 /** Usage in Restate. Each conversation has an object with its sums. */
 export class RestateUsage implements UsageStore {
-  readonly #parts: Parts;
+  readonly #client: RestateClient;
   readonly #queue: UsageQueue;
 
-  constructor(parts: Parts) {
-    this.#parts = parts;
+  constructor(client: RestateClient, logger: Logger) {
+    this.#client = client;
     const onLost = (calls: number, error?: unknown): void =>
-      parts.logger.error("The usage of model calls could not be stored", { calls, error });
+      logger.error("The usage of model calls could not be stored", { calls, error });
     this.#queue = new UsageQueue({ write: (rows) => this.#write(rows), onLost });
   }
 
@@ -42,14 +33,11 @@ export class RestateUsage implements UsageStore {
     await Promise.race([this.#queue.flush(), sleep(limitMs, undefined, { ref: false })]);
   }
 
-  async read(filter: UsageFilter): Promise<UsagePage> {
-    const { client, names, known } = this.#parts;
-    await known;
-    return readUsage(client, names, filter);
+  read(filter: UsageFilter): Promise<UsagePage> {
+    return readUsage(this.#client, filter);
   }
 
   async #write(rows: readonly UsageRow[]): Promise<boolean> {
-    await this.#parts.known;
     const objects = [...Map.groupBy(rows, toUsageKey)];
     for (let from = 0; from < objects.length; from += atOnce)
       await Promise.all(objects.slice(from, from + atOnce).map(([key, parts]) => this.#send(key, parts)));
@@ -58,16 +46,8 @@ export class RestateUsage implements UsageStore {
 
   /** Sends the counts of an object until Restate has them. It counts a message that is sent twice once, by its id. */
   async #send(key: string, rows: readonly UsageRow[]): Promise<void> {
-    const { client, names } = this.#parts;
     const parts = rows.map(({ agentId: _agent, userId: _user, conversationId: _conversation, ...part }) => part);
     const id = newId();
-    for (let pauseMs = 100; ; pauseMs = Math.min(2 * pauseMs, maxPauseMs)) {
-      try {
-        await client.sendOnce(names.usage, key, "add", parts, { id });
-        return;
-      } catch {
-        await sleep(pauseMs, undefined, { ref: false });
-      }
-    }
+    await persist(() => this.#client.sendOnce("usage/add", key, parts, { id }), { maxMs: maxPauseMs });
   }
 }
