@@ -26,7 +26,7 @@ it("reads a long message of an older release in several answers, and again if a 
   const client = {
     async read(_handler: string, _key: string, { from, ...options }: PageInput) {
       // Of the SDK and of the context, `readPage` uses no more than this.
-      const answer = await readPage({ RestatePromise: Promise } as never, context as never, options, from);
+      const answer = await readPage({ sdk: { RestatePromise: Promise }, context } as never, options, from);
       sizes.push(JSON.stringify(answer).length);
       if (sizes.length === 2) state = toState(second, "two");
       return answer;

@@ -14,7 +14,7 @@ import { findDifference } from "./drive/replay-rows.ts";
 import { toGroupLimits } from "./groups/service.ts";
 import { toMailboxKey } from "./mailbox/mailbox-key.ts";
 import { maxEvents, type SendInput } from "./mailbox/service.ts";
-import { maxChildren } from "./register/register-children.ts";
+import { maxChildren } from "./register/moves.ts";
 import type { BeginInput, ChildStartResult, Copies, MoveInput, MoveResult } from "./register/register-state.ts";
 import type { Replica } from "./replica.ts";
 import type { RestateTurns } from "./turns.ts";

@@ -1,8 +1,6 @@
-import type { ObjectContext, ObjectSharedContext } from "@restatedev/restate-sdk";
 import type { DecidedCall, FoundCall, PendingCall, WaitingCalls } from "../../../engine/stored/pending-calls.ts";
-import type { RestateSdk } from "../sdk.ts";
 import { toSortable, toSqlText } from "../list/sql.ts";
-import { readAll } from "./messages.ts";
+import { readAll, type SharedState, type State } from "../state.ts";
 
 /**
  * The calls of a conversation that wait or have waited, in the state of its object:
@@ -25,18 +23,15 @@ interface CallChanges {
   readonly waiting?: WaitingCalls | undefined;
 }
 
-export async function changeCalls(
-  sdk: RestateSdk,
-  context: ObjectContext,
-  { gone, decided = [], waiting }: CallChanges,
-): Promise<void> {
+export async function changeCalls(state: State, { gone, decided = [], waiting }: CallChanges): Promise<void> {
+  const { context } = state;
   if (gone.length === 0 && decided.length === 0 && !waiting) return;
   const waits = new Set((await context.get<string[]>("waits")) ?? []);
   const before = [...waits];
-  const removed = (await readAll<string[]>(sdk, context, gone.map(messageKey))).flatMap((ids) => ids ?? []);
+  const removed = (await readAll<string[]>(state, gone.map(messageKey))).flatMap((ids) => ids ?? []);
   for (const id of gone) context.clear(messageKey(id));
   for (const { id, outcome } of decided) {
-    const [call] = await readCalls(sdk, context, [id]);
+    const [call] = await readCalls(state, [id]);
     if (!call || !waits.delete(id)) continue;
     context.set(callKey(id), toCallText(context.key, { ...call, outcome }));
     context.clear(inputKey(id));
@@ -53,27 +48,23 @@ export async function changeCalls(
     context.set(callKey(call.id), toCallText(context.key, call));
     context.set(inputKey(call.id), call.input);
   }
-  await addToMessage(context, waiting?.calls ?? []);
+  await addToMessage(state, waiting?.calls ?? []);
   if (waiting?.calls.length) context.set("origin", waiting.origin);
   if (waits.size > 0) context.set("waits", [...waits]);
   else if (before.length > 0) context.clear("waits");
 }
 
 /** Notes the calls of a message, so that they are removed with it. */
-async function addToMessage(context: ObjectContext, [first, ...rest]: readonly PendingCall[]): Promise<void> {
+async function addToMessage({ context }: State, [first, ...rest]: readonly PendingCall[]): Promise<void> {
   if (!first) return;
   const known = (await context.get<string[]>(messageKey(first.messageId))) ?? [];
   context.set(messageKey(first.messageId), [...new Set([...known, first.id, ...rest.map(({ id }) => id)])]);
 }
 
 /** Returns the calls with these ids. */
-export async function readCalls(
-  sdk: RestateSdk,
-  context: ObjectSharedContext,
-  ids: readonly string[],
-): Promise<PendingCall[]> {
-  const texts = await readAll<string>(sdk, context, ids.map(callKey));
-  const inputs = await readAll<string>(sdk, context, ids.map(inputKey));
+export async function readCalls(state: SharedState, ids: readonly string[]): Promise<PendingCall[]> {
+  const texts = await readAll<string>(state, ids.map(callKey));
+  const inputs = await readAll<string>(state, ids.map(inputKey));
   return ids.flatMap((id, index) => {
     const text = texts[index];
     return text == null ? [] : [fromCallText(id, text, inputs[index] ?? "")];
@@ -82,13 +73,12 @@ export async function readCalls(
 
 /** Returns a call and the facts of the call of the agent that asked. Null: there is none. */
 export async function readCall(
-  sdk: RestateSdk,
-  context: ObjectSharedContext,
+  state: SharedState,
   id: string,
 ): Promise<(PendingCall & Pick<FoundCall, "origin">) | null> {
-  const [call] = await readCalls(sdk, context, [id]);
+  const [call] = await readCalls(state, [id]);
   if (!call) return null;
-  const origin = call.outcome ? undefined : ((await context.get<string>("origin")) ?? undefined);
+  const origin = call.outcome ? undefined : ((await state.context.get<string>("origin")) ?? undefined);
   return { ...call, origin };
 }
 

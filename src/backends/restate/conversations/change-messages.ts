@@ -1,6 +1,5 @@
-import type { ObjectContext } from "@restatedev/restate-sdk";
 import type { ChangedMessage, StoredMessage } from "../../../engine/contract/conversations.ts";
-import type { RestateSdk } from "../sdk.ts";
+import { readAll, type State } from "../state.ts";
 import {
   toPage,
   modelsKey,
@@ -9,7 +8,6 @@ import {
   idKey,
   turnKey,
   readPlace,
-  readAll,
   type Size,
   type Row,
   type Range,
@@ -24,15 +22,15 @@ interface Replaced {
 
 /** Stores messages in place of all from `until` on, and of those that the same turn stored before. */
 export async function replaceMessages(
-  sdk: RestateSdk,
-  context: ObjectContext,
+  state: State,
   place: MessagePlace,
   messages: readonly StoredMessage[],
 ): Promise<Replaced> {
+  const { context } = state;
   const { name } = place;
-  const { size, own, start } = await readPlace(sdk, context, place);
+  const { size, own, start } = await readPlace(state, place);
   const from = start ?? size.next;
-  const pages = new Pages(sdk, context);
+  const pages = new Pages(state);
   const removed = await pages.remove(from, size.next);
   if (own) removed.push(...(await pages.remove(...own)));
   const added = messages.map(({ id, role, models, count, ui, at }, index): Row => [
@@ -55,8 +53,8 @@ export async function replaceMessages(
     context.set(modelsKey(from + index), models);
     context.set(uiKey(from + index), ui);
   }
-  await changeIds(sdk, context, removed, added);
-  await cutTurns(sdk, context, removed, from);
+  await changeIds(state, removed, added);
+  await cutTurns(state, removed, from);
   const next = from + added.length;
   if (name !== undefined && added.length > 0) context.set<Range>(turnKey(name), [from, next]);
   else if (own) context.clear(turnKey(name!)); // only a named turn has messages of its own
@@ -67,7 +65,7 @@ export async function replaceMessages(
 }
 
 /** Changes the texts of stored messages, in their places. */
-export async function changeMessages(context: ObjectContext, changed: readonly ChangedMessage[]): Promise<void> {
+export async function changeMessages({ context }: State, changed: readonly ChangedMessage[]): Promise<void> {
   for (const { id, ui, models, count } of changed) {
     const number = (await context.get<number[]>(idKey(id)))?.at(-1);
     if (number === undefined) continue;
@@ -88,16 +86,12 @@ export async function changeMessages(context: ObjectContext, changed: readonly C
 }
 
 /** Keeps the numbers of each id in order. */
-async function changeIds(
-  sdk: RestateSdk,
-  context: ObjectContext,
-  removed: readonly Row[],
-  added: readonly Row[],
-): Promise<void> {
+async function changeIds(state: State, removed: readonly Row[], added: readonly Row[]): Promise<void> {
+  const { context } = state;
   const changed = Map.groupBy([...removed, ...added], ([, , , id]) => id);
   changed.delete(null);
   const keys = [...changed.keys()].map((id) => idKey(id!)); // without the null
-  const known = await readAll<number[]>(sdk, context, keys);
+  const known = await readAll<number[]>(state, keys);
   const gone = new Set(removed);
   for (const [index, rows] of [...changed.values()].entries()) {
     const numbers = new Set(known[index]);
@@ -111,10 +105,11 @@ async function changeIds(
 }
 
 /** Cuts the ranges of named turns whose messages from a number on were removed. */
-async function cutTurns(sdk: RestateSdk, context: ObjectContext, removed: readonly Row[], from: number): Promise<void> {
+async function cutTurns(state: State, removed: readonly Row[], from: number): Promise<void> {
+  const { context } = state;
   const cut = removed.filter(([number]) => number >= from).flatMap(([, , , , turn]) => (turn === null ? [] : [turn]));
   const keys = [...new Set(cut)].map(turnKey);
-  const ranges = await readAll<Range>(sdk, context, keys);
+  const ranges = await readAll<Range>(state, keys);
   for (const [index, key] of keys.entries()) {
     const first = ranges[index]?.[0];
     if (first !== undefined && first < from) context.set<Range>(key, [first, from]);
@@ -124,13 +119,11 @@ async function cutTurns(sdk: RestateSdk, context: ObjectContext, removed: readon
 
 /** The pages of rows that one store changes. */
 class Pages {
-  readonly #sdk: RestateSdk;
-  readonly #context: ObjectContext;
+  readonly #state: State;
   readonly #rows = new Map<number, Row[]>();
 
-  constructor(sdk: RestateSdk, context: ObjectContext) {
-    this.#sdk = sdk;
-    this.#context = context;
+  constructor(state: State) {
+    this.#state = state;
   }
 
   /** Removes the rows of a range, and returns them. */
@@ -157,8 +150,8 @@ class Pages {
 
   write(): void {
     for (const [page, rows] of this.#rows) {
-      if (rows.length > 0) this.#context.set(pageKey(page), rows);
-      else this.#context.clear(pageKey(page));
+      if (rows.length > 0) this.#state.context.set(pageKey(page), rows);
+      else this.#state.context.clear(pageKey(page));
     }
   }
 
@@ -166,7 +159,7 @@ class Pages {
     if (from >= end) return [];
     const pages = Array.from({ length: toPage(end - 1) - toPage(from) + 1 }, (_, index) => toPage(from) + index);
     const missing = pages.filter((page) => !this.#rows.has(page));
-    const found = await readAll<Row[]>(this.#sdk, this.#context, missing.map(pageKey));
+    const found = await readAll<Row[]>(this.#state, missing.map(pageKey));
     for (const [index, page] of missing.entries()) this.#rows.set(page, found[index] ?? []);
     return pages;
   }

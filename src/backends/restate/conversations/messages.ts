@@ -1,7 +1,6 @@
-import type { ObjectContext, ObjectSharedContext, RestatePromise } from "@restatedev/restate-sdk";
 import type { History, PageOptions } from "../../../engine/contract/conversations.ts";
 import { MessagePage, MessageWindow, numberOf } from "../../../engine/stored/message-rows.ts";
-import type { RestateSdk } from "../sdk.ts";
+import { readAll, type SharedState, type State } from "../state.ts";
 
 /**
  * The state of a conversation's object, by key. Messages are numbered in their order; a number may be free.
@@ -68,26 +67,23 @@ interface TextPlace {
 }
 
 /** Reads the last messages before a place. A turn that runs again does not see what it stored the first time. */
-export async function readPriorMessages(
-  sdk: RestateSdk,
-  context: ObjectContext,
-  place: MessagePlace,
-  maxBytes: number,
-): Promise<PartialHistory> {
-  const { size, own, start } = await readPlace(sdk, context, place);
+export async function readPriorMessages(state: State, place: MessagePlace, maxBytes: number): Promise<PartialHistory> {
+  const { size, own, start } = await readPlace(state, place);
   const [ownFrom, ownEnd] = own ?? [0, 0];
   const window = new MessageWindow<HistoryPlace>(maxBytes);
-  await readBack(context, start ?? size.next, ([number, role, bytes, id, , count = 1]) => {
+  await readBack(state, start ?? size.next, ([number, role, bytes, id, , count = 1]) => {
     return (number >= ownFrom && number < ownEnd) || window.add({ number, role, bytes, id }, count, bytes);
   });
   const { rows, omitted } = window;
-  const models = await readModels(sdk, context, toBatch(rows).map(toNumber));
+  const models = await readModels(state, toBatch(rows).map(toNumber));
   return { stored: size.count > ownEnd - ownFrom, found: start !== undefined, omitted, rows, models };
 }
 
 /** Reads the model messages of messages, by their numbers. */
-export const readModels = (sdk: RestateSdk, context: ObjectContext, numbers: readonly number[]): Promise<string[]> =>
-  readTexts(sdk, context, numbers.map(modelsKey));
+export async function readModels(state: State, numbers: readonly number[]): Promise<string[]> {
+  const texts = await readAll<string>(state, numbers.map(modelsKey));
+  return texts.map((text) => text ?? ""); // written with its row
+}
 
 /** Returns the first messages whose texts fit into one answer. */
 export function toBatch<T extends TextPlace>(rows: readonly T[]): readonly T[] {
@@ -113,40 +109,23 @@ interface PagePlace extends TextPlace {
 }
 
 /** Reads a page of messages, as clients see them, with as many texts from an index on as fit into one answer. */
-export async function readPage(
-  sdk: RestateSdk,
-  context: ObjectSharedContext,
-  { before, limit }: PageOptions,
-  from: number,
-): Promise<PartialPage> {
-  const { size, start = numberOf(before) } = await readPlace(sdk, context, { until: before });
+export async function readPage(state: SharedState, { before, limit }: PageOptions, from: number): Promise<PartialPage> {
+  const { size, start = numberOf(before) } = await readPlace(state, { until: before });
   if (before !== undefined && start === undefined) return { rows: [], texts: [] };
   const page = new MessagePage<PagePlace>(limit);
-  await readBack(context, start ?? size.next, ([number, role, length, id, , count, bytes = length]) =>
+  await readBack(state, start ?? size.next, ([number, role, length, id, , count, bytes = length]) =>
     page.add({ number, id, role, bytes, isOld: count === undefined }, bytes),
   );
   const { rows } = page;
   const keys = toBatch(rows.slice(from)).map(({ number, isOld }) => (isOld ? modelsKey : uiKey)(number));
-  return { rows, texts: await readAll<string>(sdk, context, keys) };
-}
-
-async function readTexts(sdk: RestateSdk, context: ObjectSharedContext, keys: readonly string[]): Promise<string[]> {
-  const texts = await readAll<string>(sdk, context, keys);
-  return texts.map((text) => text!); // written with its row
+  return { rows, texts: await readAll<string>(state, keys) };
 }
 
 /** Reads the rows before a number, from the last one back, until one is not taken. */
-async function readBack(context: ObjectSharedContext, end: number, take: (row: Row) => boolean): Promise<void> {
+async function readBack({ context }: SharedState, end: number, take: (row: Row) => boolean): Promise<void> {
   for (let page = toPage(end - 1); page >= 0; page--) {
-    const rows = (await context.get<Row[]>(pageKey(page))) ?? [];
-    const isEnough = (row: Row): boolean => !take(row);
-    if (
-      rows
-        .filter(([number]) => number < end)
-        .toReversed()
-        .some(isEnough)
-    )
-      return;
+    const rows = ((await context.get<Row[]>(pageKey(page))) ?? []).filter(([number]) => number < end);
+    if (!rows.toReversed().every(take)) return;
   }
 }
 
@@ -156,27 +135,13 @@ interface FoundPlace {
   readonly own: Range | undefined;
   readonly start: number | undefined;
 }
-export async function readPlace(
-  sdk: RestateSdk,
-  context: ObjectSharedContext,
-  { name, until }: MessagePlace,
-): Promise<FoundPlace> {
+export async function readPlace(state: SharedState, { name, until }: MessagePlace): Promise<FoundPlace> {
   // A key that is never set stands for an absent name or id.
   const keys = ["size", name === undefined ? "-" : turnKey(name), until === undefined ? "-" : idKey(until)];
-  const [size, own, numbers] = await readAll(sdk, context, keys);
+  const [size, own, numbers] = await readAll(state, keys);
   return {
     size: (size as Size | null) ?? { next: 0, count: 0 },
     own: (own as Range | null) ?? undefined,
     start: (numbers as number[] | null)?.[0],
   };
-}
-
-/** Reads many keys at once. One `get` after another takes seconds for thousands of them. */
-export function readAll<T>(
-  { RestatePromise }: RestateSdk,
-  context: ObjectSharedContext,
-  keys: readonly string[],
-): Promise<(T | null)[]> {
-  // `get` returns a RestatePromise, which its type hides. `Promise.all` would wait for each of them separately.
-  return RestatePromise.all(keys.map((key) => context.get<T>(key) as RestatePromise<T | null>));
 }

@@ -122,19 +122,19 @@ export function createConversation(parts: ConversationParts): VirtualObjectDefin
       /** Null: the place does not have the turn. */
       async history(context: ObjectContext, { id, until, maxBytes }: HistoryInput): Promise<PartialHistory | null> {
         const { head } = await readLine(context);
-        return head?.id === id ? readPriorMessages(sdk, context, { name: head.name, until }, maxBytes) : null;
+        return head?.id === id ? readPriorMessages({ sdk, context }, { name: head.name, until }, maxBytes) : null;
       },
 
       /** Null: the place does not have the turn. */
       async models(context: ObjectContext, { id, numbers }: ModelsInput): Promise<string[] | null> {
         const { head } = await readLine(context);
-        return head?.id === id ? readModels(sdk, context, numbers) : null;
+        return head?.id === id ? readModels({ sdk, context }, numbers) : null;
       },
 
       /** Null: the place does not have the turn. */
       async calls(context: ObjectContext, { id, calls: ids }: CallsInput): Promise<readonly PendingCall[] | null> {
         const { head } = await readLine(context);
-        return head?.id === id ? readCalls(sdk, context, ids) : null;
+        return head?.id === id ? readCalls({ sdk, context }, ids) : null;
       },
 
       /** Keeps the execution of a turn that is about to begin. Resolves to false if the place does not have the turn. */
@@ -155,10 +155,11 @@ export function createConversation(parts: ConversationParts): VirtualObjectDefin
         }
         if (number <= (head.stored ?? 0)) return {}; // sent again, or late
         if (messages) {
-          const { count, gone } = await replaceMessages(sdk, context, { name: head.name, until }, messages);
+          const state = { sdk, context };
+          const { count, gone } = await replaceMessages(state, { name: head.name, until }, messages);
           await info.update(context, count, facts);
-          await changeMessages(context, input.changed ?? []);
-          await changeCalls(sdk, context, { gone, decided: input.decided, waiting: input.waiting });
+          await changeMessages(state, input.changed ?? []);
+          await changeCalls(state, { gone, decided: input.decided, waiting: input.waiting });
           for (const { id: key } of input.waiting?.calls.filter(({ type }) => type === "execution") ?? [])
             calls.tell(context, "register/expect", context.key, { key });
         }
@@ -182,7 +183,7 @@ export function createConversation(parts: ConversationParts): VirtualObjectDefin
       call: sdk.handlers.object.shared(
         reading,
         (context: ObjectSharedContext, id: string): Promise<(PendingCall & Pick<FoundCall, "origin">) | null> =>
-          readCall(sdk, context, id),
+          readCall({ sdk, context }, id),
       ),
 
       /** Whether a place was dropped together with its conversation. */
@@ -264,7 +265,7 @@ export function createConversation(parts: ConversationParts): VirtualObjectDefin
       page: sdk.handlers.object.shared(
         reading,
         (context: ObjectSharedContext, { from, ...options }: PageInput): Promise<PartialPage> =>
-          readPage(sdk, context, options, from),
+          readPage({ sdk, context }, options, from),
       ),
     },
   });

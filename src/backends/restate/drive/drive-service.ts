@@ -70,11 +70,11 @@ export function createDriveService(parts: ReplicaServiceParts): VirtualObjectDef
       clear: async (context: ObjectContext): Promise<void> => context.clearAll(),
 
       rows: shared(reading, (context: ObjectSharedContext, from: number): Promise<RowPage> =>
-        readPage(sdk, context, from),
+        readPage({ sdk, context }, from),
       ),
 
       shortRows: shared(reading, async (context: ObjectSharedContext, from: number): Promise<RowPage> =>
-        toShortPage(await readPage(sdk, context, from)),
+        toShortPage(await readPage({ sdk, context }, from)),
       ),
 
       row: shared(reading, (context: ObjectSharedContext, number: number): Promise<StoredRow | null> =>

@@ -1,9 +1,9 @@
-import type { ObjectContext, ObjectSharedContext, RestatePromise } from "@restatedev/restate-sdk";
+import type { ObjectContext } from "@restatedev/restate-sdk";
 import type { CopiedEvent, EventBody } from "../../../engine/events.ts";
 import type { ExecutionStatus } from "../../../engine/execution.ts";
 import type { JournalRow } from "../../../engine/runs/journal-row.ts";
 import { maxInlineBytes } from "../../../engine/walk/value.ts";
-import type { RestateSdk } from "../sdk.ts";
+import { readAll, type SharedState } from "../state.ts";
 
 /** A journal row as it is stored: one state key of the drive's object. The row of the start has the number 0. */
 export interface StoredRow {
@@ -75,20 +75,20 @@ export const keepPending = (context: ObjectContext, row: StoredRow): void => con
 export const dropPending = (context: ObjectContext): void => context.clear(pendingKey);
 
 /** Reads the next stored rows from a number on, and the last one. */
-export async function readPage(sdk: RestateSdk, context: ObjectSharedContext, from: number): Promise<RowPage> {
-  const keys = (await context.stateKeys()).filter(isRowKey).toSorted();
+export async function readPage(state: SharedState, from: number): Promise<RowPage> {
+  const keys = (await state.context.stateKeys()).filter(isRowKey).toSorted();
   const rows: StoredRow[] = [];
   const end = Math.min(keys.length, from + pageSize);
   // Small batches first: the size of a row is known when it is read.
   for (let size = 2, next = from, chars = 0; next < end && chars < pageChars; next += size, size *= 2) {
-    const batch = await readAll(sdk, context, keys.slice(next, Math.min(end, next + size)));
+    const batch = await readRows(state, keys.slice(next, Math.min(end, next + size)));
     rows.push(...batch);
     for (const { row, events, copied } of batch)
       chars += (row?.body?.length ?? 0) + JSON.stringify([events, copied]).length;
   }
   const lastKey = keys.at(-1);
   const isRead = lastKey !== undefined && rows.at(-1)?.number === keys.length - 1;
-  const [last] = isRead ? rows.slice(-1) : await readAll(sdk, context, lastKey === undefined ? [] : [lastKey]);
+  const [last] = isRead ? rows.slice(-1) : await readRows(state, lastKey === undefined ? [] : [lastKey]);
   return { rows, last };
 }
 
@@ -106,11 +106,8 @@ function toShort(stored: StoredRow): StoredRow {
   return { ...stored, row: { ...row, body, bytes } };
 }
 
-async function readAll({ RestatePromise }: RestateSdk, context: ObjectSharedContext, keys: string[]) {
-  // `get` returns a RestatePromise, which its type hides. `Promise.all` would wait for each of them separately.
-  const reads = keys.map((key) => context.get<StoredRow>(key) as RestatePromise<StoredRow | null>);
-  return (await RestatePromise.all(reads)).filter((row) => row !== null);
-}
+const readRows = async (state: SharedState, keys: readonly string[]): Promise<StoredRow[]> =>
+  (await readAll<StoredRow>(state, keys)).filter((row) => row !== null);
 
 /** The paths of the steps that have started. */
 export function startedIn(rows: readonly StoredRow[]): Set<string> {

@@ -9,8 +9,15 @@ import type { Interruptions } from "../drive/interruptions.ts";
 import { toRowKey, type RowHost, type StoredRow } from "../drive/rows.ts";
 import { toIndex } from "../list/list-index.ts";
 import { toListed } from "../list/listed-state.ts";
-import { read, type FoundExecution } from "../register/read-register.ts";
-import type { DriveInput, DriveRequest, RegisterStatus, RescueInput } from "../register/register-state.ts";
+import type { Moves } from "../register/moves.ts";
+import {
+  read,
+  type DriveInput,
+  type DriveRequest,
+  type FoundExecution,
+  type RegisterStatus,
+  type RescueInput,
+} from "../register/register-state.ts";
 
 /**
  * Executions that an earlier version began *solo*: without a register. No other file knows their state, which is the key
@@ -125,9 +132,7 @@ export async function readOrAdopt(
 }
 
 /** Handlers of the register. */
-export function createAdoption(
-  expireLater: (context: ObjectContext, now: Pick<ExecutionState, "status" | "epoch">, sinceMs: number) => void,
-) {
+export function createAdoption(moves: Moves) {
   return {
     /** Makes the register of an execution whose drive runs on a replica of an earlier version. */
     async adopt(context: ObjectContext, { drive, solo, reply }: AdoptInput): Promise<void> {
@@ -143,7 +148,7 @@ export function createAdoption(
       context.set("index", toIndex(execution, now.status));
       context.set("last", last);
       context.set("status", now);
-      expireLater(context, now, (await context.date.now()) - last.at);
+      moves.expireLater(context, now, (await context.date.now()) - last.at);
     },
   };
 }

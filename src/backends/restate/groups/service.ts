@@ -145,24 +145,20 @@ const read = async (context: ObjectContext): Promise<StoredGroup> => (await cont
 /** The key of the object of a group. */
 export const toGroupKey = ({ workflowId, concurrencyKey = "" }: Execution): string => `${workflowId} ${concurrencyKey}`;
 
-/** The part of a register that lets an execution enter and leave its group. */
-export interface GroupCalls {
-  /** Resolves to false if too many wait. */
-  enter(context: ObjectContext, execution: Execution, epoch: number, limits: GroupLimits | undefined): Promise<boolean>;
-  leave(context: ObjectContext, execution: Execution, epoch: number): void;
+/** Lets an execution enter its group, from its register. Resolves to false if too many wait. */
+export async function enterGroup(
+  calls: Calls,
+  context: ObjectContext,
+  execution: Execution,
+  epoch: number,
+  limits: GroupLimits | undefined,
+): Promise<boolean> {
+  if (execution.concurrencyKey === undefined || !limits) return true;
+  const input: EnterInput = { id: execution.id, epoch, ...limits };
+  return calls.call<boolean>(context, "group/enter", input, { key: toGroupKey(execution) });
 }
-
-export function createGroupCalls({ calls }: { calls: Calls }): GroupCalls {
-  return {
-    async enter(context, execution, epoch, limits) {
-      if (execution.concurrencyKey === undefined || !limits) return true;
-      const input: EnterInput = { id: execution.id, epoch, ...limits };
-      return calls.call<boolean>(context, "group/enter", input, { key: toGroupKey(execution) });
-    },
-    leave(context, execution, epoch) {
-      if (execution.concurrencyKey === undefined) return;
-      const input: LeaveInput = { id: execution.id, epoch };
-      calls.tell(context, "group/leave", input, { key: toGroupKey(execution) });
-    },
-  };
+export function leaveGroup(calls: Calls, context: ObjectContext, execution: Execution, epoch: number): void {
+  if (execution.concurrencyKey === undefined) return;
+  const input: LeaveInput = { id: execution.id, epoch };
+  calls.tell(context, "group/leave", input, { key: toGroupKey(execution) });
 }

@@ -1,3 +1,4 @@
+import type { ObjectContext, ObjectSharedContext } from "@restatedev/restate-sdk";
 import type { Caller } from "../../../core/caller.ts";
 import type { Take } from "../../../engine/runs/find-takes.ts";
 import type { CopiedEvent, EventBody } from "../../../engine/events.ts";
@@ -43,6 +44,27 @@ export interface RegisterStatus {
   /** The conversation with an answer that waits for the end, or has waited. It is told of every end: a retry is followed by one. */
   readonly conversation?: string | undefined;
 }
+
+export interface FoundExecution {
+  readonly execution: Execution;
+  readonly now: RegisterStatus;
+}
+export async function read(context: ObjectSharedContext): Promise<FoundExecution | undefined> {
+  const execution = await context.get<Execution>("execution");
+  const now = await context.get<RegisterStatus>("status");
+  return execution && now ? { execution, now } : undefined;
+}
+export async function toState(context: ObjectSharedContext): Promise<ExecutionState | null> {
+  const found = await read(context);
+  if (!found) return null;
+  const { execution, now } = found;
+  const last = (await context.get<Transition>("last")) ?? undefined;
+  const { status, epoch, retriedBy } = now;
+  return { execution, status, epoch, last, retriedBy };
+}
+
+type Invocation = Parameters<ObjectContext["invocation"]>[0];
+export const toInvocation = (id: string): Invocation => id as Invocation; // an id is a text with a brand
 
 /** The readers that the current drive was told of. */
 export interface Watchers {

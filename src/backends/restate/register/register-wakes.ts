@@ -1,32 +1,19 @@
 import type { ObjectContext } from "@restatedev/restate-sdk";
 import type { Transition } from "../../../engine/execution.ts";
-import type { Take } from "../../../engine/runs/find-takes.ts";
-import type { Calls } from "../calls.ts";
-import { read, toInvocation, type FoundExecution } from "./read-register.ts";
-import type { AcceptInput, ListenInput, RegisterStatus, TakeInput } from "./register-state.ts";
-import { wakeTimeOf, type Waits } from "./register-waits.ts";
 import { isEnd } from "../../../engine/rules/transitions.ts";
-
-interface WakeParts {
-  readonly calls: Calls;
-  readonly waits: Waits;
-  /** Continues a suspended execution whose wait has ended by itself. */
-  readonly continueBy: (
-    context: ObjectContext,
-    found: FoundExecution,
-    at: number,
-    takes?: readonly Take[],
-  ) => Promise<void>;
-}
-interface WakeHandlers {
-  wake(context: ObjectContext, epoch: number): Promise<void>;
-  offer(context: ObjectContext): Promise<void>;
-  take(context: ObjectContext, input: TakeInput): Promise<void>;
-  listen(context: ObjectContext, input: ListenInput): Promise<void>;
-}
+import type { Calls } from "../calls.ts";
+import { wakeTimeOf, type Moves } from "./moves.ts";
+import {
+  read,
+  toInvocation,
+  type AcceptInput,
+  type ListenInput,
+  type RegisterStatus,
+  type TakeInput,
+} from "./register-state.ts";
 
 /** The handlers of a register by which waits end by themselves: at their time, or by an event. */
-export function createWakeHandlers({ calls, waits, continueBy }: WakeParts): WakeHandlers {
+export function createWakeHandlers(calls: Calls, moves: Moves) {
   /** Asks for a look at the events for a suspended execution. */
   const look = (context: ObjectContext, input: AcceptInput): void => calls.tell(context, "drive/accept", input);
 
@@ -38,7 +25,7 @@ export function createWakeHandlers({ calls, waits, continueBy }: WakeParts): Wak
       const last = await context.get<Transition>("last");
       // Restate's clock may be ahead of that of this replica.
       const at = Math.max(await context.date.now(), wakeTimeOf(last ?? undefined) ?? 0);
-      await continueBy(context, { ...found, now: { ...found.now, timer: undefined } }, at);
+      await moves.continueBy(context, { ...found, now: { ...found.now, timer: undefined } }, at);
     },
 
     /** A mailbox has events that the execution may wait for. */
@@ -65,7 +52,7 @@ export function createWakeHandlers({ calls, waits, continueBy }: WakeParts): Wak
     async take(context: ObjectContext, { epoch, at, takes, isChanged }: TakeInput): Promise<void> {
       const found = await read(context);
       if (found?.now.status !== "suspended" || found.now.epoch !== epoch) return;
-      if (takes.length > 0 || isChanged) return continueBy(context, found, at, takes);
+      if (takes.length > 0 || isChanged) return moves.continueBy(context, found, at, takes);
       const { execution, now } = found;
       const hasMore = now.look === "again";
       context.set<RegisterStatus>("status", { ...now, look: hasMore ? "asked" : undefined });
@@ -76,7 +63,7 @@ export function createWakeHandlers({ calls, waits, continueBy }: WakeParts): Wak
     async listen(context: ObjectContext, { drive, mailboxes }: ListenInput): Promise<void> {
       const now = await context.get<RegisterStatus>("status");
       if (now?.drive !== drive || isEnd(now.status)) return;
-      context.set<RegisterStatus>("status", { ...now, mailboxes: waits.listen(context, now, mailboxes) });
+      context.set<RegisterStatus>("status", { ...now, mailboxes: moves.listen(context, now, mailboxes) });
     },
   };
 }

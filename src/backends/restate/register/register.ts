@@ -2,32 +2,32 @@ import type { ObjectContext, ObjectSharedContext, VirtualObjectDefinition } from
 import type { Retention } from "../../../engine/retention.ts";
 import { isRetry, type Execution, type ExecutionState, type Transition } from "../../../engine/execution.ts";
 import { forever, reading } from "../calls.ts";
-import { createAdoption, readOrAdopt } from "../former/solo.ts";
-import { createGroupCalls } from "../groups/service.ts";
+import { createAdoption, hasEndedSolo, readOrAdopt } from "../former/solo.ts";
+import { enterGroup, leaveGroup } from "../groups/service.ts";
 import { toIndex } from "../list/list-index.ts";
 import { toListed } from "../list/listed-state.ts";
-import { read, toInvocation, toState } from "./read-register.ts";
-import { createChildren } from "./register-children.ts";
 import { crashHandlers } from "./register-crashes.ts";
-import { createRescue } from "./register-rescue.ts";
-import type {
-  BeginInput,
-  Brief,
-  Command,
-  DriveRequest,
-  MoveInput,
-  MoveResult,
-  RedriveInput,
-  RegisterStatus,
-  SettleInput,
-  WaitInput,
-  WatchInput,
+import {
+  read,
+  toInvocation,
+  toState,
+  type BeginInput,
+  type Brief,
+  type ChildStartResult,
+  type Command,
+  type DriveRequest,
+  type MoveInput,
+  type MoveResult,
+  type RedriveInput,
+  type RegisterStatus,
+  type RescueInput,
+  type SettleInput,
+  type WaitInput,
+  type WatchInput,
 } from "./register-state.ts";
 import type { ReplicaServiceParts } from "../replica.ts";
-import { createMoves } from "./register-moves.ts";
-import { createWaits } from "./register-waits.ts";
+import { addWatcher, keepWatcher, Moves, wakeWatchers } from "./moves.ts";
 import { createWakeHandlers } from "./register-wakes.ts";
-import { addWatcher, keepWatcher, wakeWatchers } from "./watchers.ts";
 import { isEnd, isLegal } from "../../../engine/rules/transitions.ts";
 
 interface RegisterParts extends ReplicaServiceParts {
@@ -53,16 +53,9 @@ const maxWaiters = 256;
  *     killed may have made one half of its changes.
  */
 export function createRegister(parts: RegisterParts): VirtualObjectDefinition<string, unknown> {
-  const { sdk, names, calls } = parts;
+  const { sdk, names, calls, host } = parts;
   const { exclusive, shared } = sdk.handlers.object;
-  const group = createGroupCalls(parts);
-  const waits = createWaits(parts);
-  const children = createChildren(parts);
-
-  const { startDrive, apply, start, continueBy, continueAnswer, expireLater } = createMoves({
-    ...parts,
-    waits,
-  });
+  const moves = new Moves(parts);
 
   return sdk.object({
     name: names.register,
@@ -79,16 +72,16 @@ export function createRegister(parts: RegisterParts): VirtualObjectDefinition<st
       ): Promise<boolean | "full"> {
         const now = await context.get<RegisterStatus>("status");
         if (now) return now.token === token;
-        if (!(await group.enter(context, execution, 0, limits))) return "full";
+        if (!(await enterGroup(calls, context, execution, 0, limits))) return "full";
         context.set("execution", execution);
         context.set("index", toIndex(execution, "running"));
         const first = { execution, isNew: true, epoch: 0, commands: [], failsOnCrash, copies };
-        const drive = await startDrive(context, first);
+        const drive = await moves.startDrive(context, first);
         context.set<RegisterStatus>("status", { status: "running", epoch: 0, drive, token, failsOnCrash, limits });
         return true;
       },
 
-      bear: children.bear,
+      bear: (context: ObjectContext, input: BeginInput): Promise<ChildStartResult> => moves.startChild(context, input),
 
       /** Makes a transition from outside. */
       async move(context: ObjectContext, input: MoveInput): Promise<MoveResult> {
@@ -101,22 +94,22 @@ export function createRegister(parts: RegisterParts): VirtualObjectDefinition<st
         const last = isRetry(next) ? await context.get<Transition>("last") : undefined;
         if (!isLegal({ ...now, last: last ?? undefined }, next)) return {};
         const command: Command = { epoch: now.epoch + 1, next };
-        await children.cancel(context, next, token);
+        await moves.cancelChildren(context, next, token);
         if (now.drive !== undefined) {
           const commands = (await context.get<Command[]>("commands")) ?? [];
           if (commands.length >= maxCommands && !isEnd(next.to)) return { isBusy: true };
           context.invocation(toInvocation(now.drive)).signal<Transition>(`t${command.epoch}`).resolve(next);
           context.set("commands", [...commands, command]);
           if (isEnd(next.to)) wakeWatchers(context, now.watchers); // the drive ends without another word
-          return { state: await apply(context, found, next, { token }) };
+          return { state: await moves.apply(context, found, next, { token }) };
         }
         if (next.to === "running") {
-          const state = await start(context, found, command, input);
+          const state = await moves.start(context, found, command, input);
           return state ? { state } : { isFull: true };
         }
         wakeWatchers(context, now.watchers); // those that waited for the end of a suspension
         calls.tell(context, "drive/note", command);
-        return { state: await apply(context, found, next, { token }) };
+        return { state: await moves.apply(context, found, next, { token }) };
       },
 
       /** Makes a transition of the drive, which ends after it. */
@@ -126,7 +119,7 @@ export function createRegister(parts: RegisterParts): VirtualObjectDefinition<st
         if (isFirst) {
           context.clear("commands");
           wakeWatchers(context, found.now.watchers);
-          await apply(context, found, next, { drive: undefined, watchers: undefined, offers: undefined });
+          await moves.apply(context, found, next, { drive: undefined, watchers: undefined, offers: undefined });
         }
         context.resolveAwakeable(reply, isFirst);
       },
@@ -140,7 +133,7 @@ export function createRegister(parts: RegisterParts): VirtualObjectDefinition<st
           wakeWatchers(context, now.watchers);
           context.set<RegisterStatus>("status", { ...now, drive: undefined, watchers: undefined, offers: undefined });
           const execution = await context.get<Execution>("execution");
-          if (execution) group.leave(context, execution, now.epoch);
+          if (execution) leaveGroup(calls, context, execution, now.epoch);
         }
         context.resolveAwakeable(reply, mayLeave);
       },
@@ -170,7 +163,7 @@ export function createRegister(parts: RegisterParts): VirtualObjectDefinition<st
         const epoch = (commands[0]?.epoch ?? now.epoch + 1) - 1;
         const { failsOnCrash, wasSolo, retriedBy } = now;
         const next = { execution, epoch, commands, cause, failsOnCrash, wasSolo, retriedBy };
-        const drive = await startDrive(context, next);
+        const drive = await moves.startDrive(context, next);
         wakeWatchers(context, now.watchers);
         context.set<RegisterStatus>("status", { ...now, drive, watchers: undefined, offers: undefined });
       },
@@ -179,7 +172,7 @@ export function createRegister(parts: RegisterParts): VirtualObjectDefinition<st
       async expect(context: ObjectContext, conversation: string): Promise<void> {
         const now = await context.get<RegisterStatus>("status");
         if (now) context.set<RegisterStatus>("status", { ...now, conversation });
-        if (!now || isEnd(now.status)) continueAnswer(context, { conversation });
+        if (!now || isEnd(now.status)) moves.continueAnswer(context, { conversation });
       },
 
       /** Keeps the awakeable of a caller until the next suspension or end. Null: it asks again, or there is no register. */
@@ -214,13 +207,13 @@ export function createRegister(parts: RegisterParts): VirtualObjectDefinition<st
         const now = await context.get<RegisterStatus>("status");
         if (now?.epoch !== epoch) return;
         // A step is still in flight. After an end its drive is not waited for: it is ahead in the queue of its object.
-        if (now.drive !== undefined && !isEnd(now.status)) return expireLater(context, now);
+        if (now.drive !== undefined && !isEnd(now.status)) return moves.expireLater(context, now);
         wakeWatchers(context, now.watchers);
-        waits.unschedule(context, now);
-        waits.forget(context, now);
+        moves.unschedule(context, now);
+        moves.forgetMailboxes(context, now);
         context.clearAll();
         calls.tell(context, "drive/clear", null);
-        continueAnswer(context, now); // it may have been suspended
+        moves.continueAnswer(context, now); // it may have been suspended
       },
 
       ...Object.fromEntries(
@@ -229,9 +222,21 @@ export function createRegister(parts: RegisterParts): VirtualObjectDefinition<st
           exclusive({ idempotencyRetention: repeatMs }, count),
         ]),
       ),
-      ...createWakeHandlers({ ...parts, waits, continueBy }),
-      rescue: createRescue(parts),
-      ...createAdoption(expireLater),
+      ...createWakeHandlers(calls, moves),
+      /**
+       * Ends a drive that cannot continue, and starts another one from the rows. It is a handler, so that Restate completes it
+       * on any replica: one that dies after the end of the old drive must not leave the execution without a new one.
+       */
+      rescue: shared(
+        { enableLazyState: true, retryPolicy: { ...forever, initialInterval: 250, maxInterval: 10_000 } },
+        async (context: ObjectSharedContext, input: RescueInput): Promise<void> => {
+          const isEnded = await context.run("end", () => host.interruptions.endDrive(input));
+          if (!isEnded || (await hasEndedSolo(context, calls, input))) return;
+          const next: RedriveInput = { ...input, cause: input.cause === "journal" ? "code" : input.cause };
+          calls.tell(context, "register/redrive", next);
+        },
+      ),
+      ...createAdoption(moves),
 
       state: shared(reading, (context: ObjectSharedContext): Promise<ExecutionState | null> => toState(context)),
 
