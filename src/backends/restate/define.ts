@@ -1,7 +1,10 @@
-import type { Backend } from "../../engine/contract/backend.ts";
+import { UserError } from "../../core/user-error.ts";
+import type { Backend, Inspection } from "../../engine/contract/backend.ts";
+import { RestateClient } from "./client/client.ts";
 import { RestateEngine } from "./engine.ts";
-import { inspect } from "./inspect.ts";
-import { findRisk, toSettings, type RestateBackendOptions } from "./options.ts";
+import { countByStatus } from "./list/list.ts";
+import { findRisk, toSettings, type RestateBackendOptions, type RestateSettings } from "./options.ts";
+import { loadSdk } from "./sdk.ts";
 
 export type { Backend } from "../../engine/contract/backend.ts";
 export type { RestateBackendOptions, RestateServeOptions, RestateTimeouts } from "./options.ts";
@@ -21,4 +24,23 @@ export function restate(options: RestateBackendOptions): Backend {
       return { engine, conversations, schedules, usage };
     },
   };
+}
+
+/** Reports about a cluster without registering this process. */
+async function inspect(settings: RestateSettings, root: string): Promise<Inspection> {
+  loadSdk(root);
+  const { name, admin } = settings;
+  const client = new RestateClient(settings);
+  try {
+    const [version, url, executions] = await Promise.all([
+      client.version(),
+      client.registeredUrl(),
+      countByStatus(client),
+    ]);
+    const registered = url === undefined ? `${name} is not registered yet` : `${name} is registered at ${url}`;
+    return { place: admin, facts: [`Restate ${version}`, registered], isInUse: false, executions };
+  } catch (error) {
+    const hint = "start Restate, or correct ingress and admin of restate()";
+    throw new UserError(`Restate cannot be reached at ${admin}`, { hint, cause: error });
+  }
 }

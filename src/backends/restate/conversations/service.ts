@@ -26,7 +26,7 @@ import { changeCalls, readCall, readCalls } from "./calls.ts";
 import { createInfo, findDeleted, readConversation } from "./info.ts";
 import { Line, sweepMs, type LineNews, type StoredLine, type StoredPlace, type SyncInput } from "./line.ts";
 import { countRun, toTurn, type LineTurn, type TurnRun } from "./line-turn.ts";
-import { readPriorMessages, readModels, readPage, type PartialHistory, type PartialPage } from "./messages.ts";
+import { readPriorMessages, readModels, readPage, type PartialPage } from "./messages.ts";
 import { changeMessages, replaceMessages } from "./change-messages.ts";
 
 interface ConversationParts extends ServiceParts {
@@ -81,19 +81,34 @@ export function createConversation(parts: ConversationParts): VirtualObjectDefin
     if (isHeard) calls.tell(context, "answer/cut", run, { key: turnId });
   }
 
-  /** Changes the turn of a place, if it has one. */
-  async function changeTurn<T>(
-    context: ObjectContext,
-    isMeant: (place: StoredPlace) => boolean,
-    change: (turn: LineTurn, turnId: string) => T,
-  ): Promise<T | null> {
+  async function change<T>(context: ObjectContext, act: (line: Line) => T): Promise<T> {
     const line = await readLine(context);
-    const { running } = line;
-    if (!running?.turn || !isMeant(running)) return null;
-    const result = change(running.turn, running.name ?? "");
+    const result = act(line);
     await writeLine(context, line);
     return result;
   }
+  /** Changes the turn that runs, if it is the one in a place or with an id. Resolves to null if it has ended. */
+  async function changeTurn<T>(
+    context: ObjectContext,
+    { place, turnId }: { readonly place?: string; readonly turnId?: string },
+    act: (turn: LineTurn, turnId: string) => T,
+  ): Promise<T | null> {
+    const line = await readLine(context);
+    const { turn, id, name = "" } = line.running ?? {};
+    if (!turn || (id !== place && name !== turnId)) return null;
+    const result = act(turn, name);
+    await writeLine(context, line);
+    return result;
+  }
+  /** Reads something for a place that has the turn. Resolves to null for any other. */
+  const readForHead =
+    <Input extends { readonly id: string }, T>(
+      read: (context: ObjectContext, input: Input, head: StoredPlace) => T | Promise<T>,
+    ) =>
+    async (context: ObjectContext, input: Input): Promise<T | null> => {
+      const { head } = await readLine(context);
+      return head?.id === input.id ? read(context, input, head) : null;
+    };
 
   return sdk.object({
     name: names.conversation,
@@ -101,41 +116,20 @@ export function createConversation(parts: ConversationParts): VirtualObjectDefin
     handlers: {
       /** Applies the changes of a replica to the line, and tells it who has the turn. */
       async sync(context: ObjectContext, input: SyncInput): Promise<LineNews> {
-        const line = await readLine(context);
-        const news = line.sync(input);
-        await writeLine(context, line);
+        const news = await change(context, (line) => line.sync(input));
         return { ...news, deleted: await findDeleted(context, news.gone) };
       },
 
-      async watch(context: ObjectContext, { id, awakeable }: WatchInput): Promise<void> {
-        const line = await readLine(context);
-        line.watch(id, awakeable);
-        await writeLine(context, line);
-      },
+      watch: (context: ObjectContext, { id, awakeable }: WatchInput): Promise<void> =>
+        change(context, (line) => line.watch(id, awakeable)),
 
-      async sweep(context: ObjectContext): Promise<void> {
-        const line = await readLine(context);
-        line.sweep(context.request().id);
-        await writeLine(context, line);
-      },
+      sweep: (context: ObjectContext): Promise<void> => change(context, (line) => line.sweep(context.request().id)),
 
-      /** Null: the place does not have the turn. */
-      async history(context: ObjectContext, { id, until, maxBytes }: HistoryInput): Promise<PartialHistory | null> {
-        const { head } = await readLine(context);
-        return head?.id === id ? readPriorMessages({ sdk, context }, { name: head.name, until }, maxBytes) : null;
-      },
-
-      /** Null: the place does not have the turn. */
-      async models(context: ObjectContext, { id, numbers }: ModelsInput): Promise<string[] | null> {
-        const { head } = await readLine(context);
-        return head?.id === id ? readModels({ sdk, context }, numbers) : null;
-      },
-
-      /** Null: the place does not have the turn. */
-      async calls(context: ObjectContext, { id, calls: ids }: CallsInput): Promise<readonly PendingCall[] | null> {
-        const { head } = await readLine(context);
-        return head?.id === id ? readCalls({ sdk, context }, ids) : null;
-      },
+      history: readForHead((context, { until, maxBytes }: HistoryInput, { name }) =>
+        readPriorMessages({ sdk, context }, { name, until }, maxBytes),
+      ),
+      models: readForHead((context, { numbers }: ModelsInput) => readModels({ sdk, context }, numbers)),
+      calls: readForHead((context, { calls: ids }: CallsInput) => readCalls({ sdk, context }, ids)),
 
       /** Keeps the execution of a turn that is about to begin. Resolves to false if the place does not have the turn. */
       async keep(context: ObjectContext, { id, execution }: KeepInput): Promise<boolean> {
@@ -194,57 +188,33 @@ export function createConversation(parts: ConversationParts): VirtualObjectDefin
       ),
 
       /** Keeps an awakeable until there is something to tell the runner of a turn. */
-      async orders(
+      orders: (
         context: ObjectContext,
         { id, ...orders }: WatchInput & { readonly isPublishing: boolean },
-      ): Promise<void> {
-        const line = await readLine(context);
-        line.watchOrders(id, orders);
-        await writeLine(context, line);
-      },
+      ): Promise<void> => change(context, (line) => line.watchOrders(id, orders)),
 
       /** Stops a turn. Resolves to false if it has ended. */
       stop: async (context: ObjectContext, turnId: string): Promise<boolean> =>
-        (await changeTurn(
-          context,
-          ({ name }) => name === turnId,
-          (turn) => (turn.isStopped = true),
-        )) ?? false,
+        (await changeTurn(context, { turnId }, (turn) => (turn.isStopped = true))) ?? false,
 
       /** A replica that does not run a turn has a reader. Resolves to false if it has ended. */
       hear: async (context: ObjectContext, turnId: string): Promise<boolean> =>
-        (await changeTurn(
-          context,
-          ({ name }) => name === turnId,
-          (turn) => (turn.isHeard = true),
-        )) ?? false,
+        (await changeTurn(context, { turnId }, (turn) => (turn.isHeard = true))) ?? false,
 
       /** Restate runs a turn, on a replica. Null: the turn has ended. */
-      start: (context: ObjectContext, { id, recorded }: StartInput): Promise<TurnRun | null> =>
-        changeTurn(
-          context,
-          (place) => place.id === id,
-          (turn, turnId) => {
-            const run = countRun(turn, recorded);
-            cut(context, turnId, turn, run.run);
-            return run;
-          },
-        ),
+      start: (context: ObjectContext, { id: place, recorded }: StartInput): Promise<TurnRun | null> =>
+        changeTurn(context, { place }, (turn, turnId) => {
+          const run = countRun(turn, recorded);
+          cut(context, turnId, turn, run.run);
+          return run;
+        }),
 
       /** A living process was cut off from a run: its interruption is not a crash. */
-      released: async (context: ObjectContext, id: string): Promise<void> =>
-        void (await changeTurn(
-          context,
-          (place) => place.id === id,
-          (turn) => turn.crashes--,
-        )),
+      released: async (context: ObjectContext, place: string): Promise<void> =>
+        void (await changeTurn(context, { place }, (turn) => turn.crashes--)),
 
       /** The turn of a place has ended. */
-      async end(context: ObjectContext, id: string): Promise<void> {
-        const line = await readLine(context);
-        line.leave([id]);
-        await writeLine(context, line);
-      },
+      end: (context: ObjectContext, id: string): Promise<void> => change(context, (line) => line.leave([id])),
 
       /** The execution of a turn; null if it has ended. */
       execution: sdk.handlers.object.shared(

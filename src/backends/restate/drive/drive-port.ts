@@ -7,7 +7,7 @@ import { Run } from "../../../engine/runs/run.ts";
 import type { Change, CommitOutcome, RunPort } from "../../../engine/runs/run-port.ts";
 import type { AttemptPlan } from "../../../engine/walk/decision.ts";
 import { toText, type Value } from "../../../engine/walk/value.ts";
-import { toMailboxKey } from "../mailbox/mailbox-key.ts";
+import { toMailboxKey } from "../mailbox/service.ts";
 import { toRecordsKey } from "../records.ts";
 import type { DriveAttempts } from "./drive-attempts.ts";
 import type { DriveClock } from "./drive-clock.ts";

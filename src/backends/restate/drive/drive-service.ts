@@ -1,16 +1,29 @@
 import type { ObjectContext, ObjectSharedContext, VirtualObjectDefinition } from "@restatedev/restate-sdk";
+import { findMismatch } from "../../../engine/compare-steps.ts";
+import type { Program } from "../../../engine/contract/program.ts";
 import { toTransitionEvents } from "../../../engine/events.ts";
+import type { Execution } from "../../../engine/execution.ts";
+import { findTakes } from "../../../engine/runs/find-takes.ts";
 import { toCommandRow } from "../../../engine/runs/journal-row.ts";
 import { forever, reading } from "../calls.ts";
-import { accept } from "../mailbox/accept.ts";
 import { Drive } from "./drive.ts";
 import { runCopy } from "./drive-copy.ts";
-import type { ReplicaServiceParts } from "../replica.ts";
+import type { Replica, ReplicaServiceParts } from "../replica.ts";
 import { runRescue } from "./drive-rescue.ts";
 import type { AcceptInput, Command, DriveInput, TakeInput } from "../register/register-state.ts";
+import { replay } from "./replay-rows.ts";
 import { markMismatch } from "./replaying.ts";
 import { createSoloHandlers, rescueSolo } from "../former/solo.ts";
-import { loadRows, openRows, readPage, toRowKey, toShortPage, type RowPage, type StoredRow } from "./rows.ts";
+import {
+  loadRows,
+  openRows,
+  readPage,
+  startedIn,
+  toRowKey,
+  toShortPage,
+  type RowPage,
+  type StoredRow,
+} from "./rows.ts";
 
 /** The object that has the rows of an execution, and runs its drives. */
 export function createDriveService(parts: ReplicaServiceParts): VirtualObjectDefinition<string, unknown> {
@@ -61,7 +74,7 @@ export function createDriveService(parts: ReplicaServiceParts): VirtualObjectDef
       accept: async (context: ObjectContext, { execution, epoch }: AcceptInput): Promise<void> => {
         const program = await host.programs.find(execution); // rejects on a replica that may not run it
         const rows = await loadRows(context, host, { id: context.key, epoch });
-        const found = await context.run("accept", () => accept(host.mailboxes, execution, rows, program));
+        const found = await context.run("accept", () => accept(host, execution, rows, program));
         calls.tell(context, "register/take", { epoch, ...found } satisfies TakeInput);
       },
 
@@ -85,3 +98,24 @@ export function createDriveService(parts: ReplicaServiceParts): VirtualObjectDef
     },
   });
 }
+
+/** Finds the events that a suspended execution takes. No step runs. */
+async function accept(
+  { mailboxes }: Replica,
+  execution: Execution,
+  rows: readonly StoredRow[],
+  program: Program | undefined,
+): Promise<Omit<TakeInput, "epoch">> {
+  if (!program || findMismatch(execution.steps, program.steps, startedIn(rows)) !== undefined) return changed();
+  const { run, walk, difference } = await replay(execution, rows, [], program);
+  try {
+    if (difference !== undefined) return changed();
+    const taker = { execution, walk, hasTaken: (id: string) => run.hasTaken(id) };
+    const { takes } = await findTakes(mailboxes.readerOf(execution), taker); // the drive looks for more
+    return { at: Date.now(), takes };
+  } finally {
+    walk.release("Only its journal was read");
+  }
+}
+
+const changed = (): Omit<TakeInput, "epoch"> => ({ at: Date.now(), takes: [], isChanged: true });

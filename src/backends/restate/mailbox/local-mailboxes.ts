@@ -5,8 +5,7 @@ import type { RestateClient } from "../client/client.ts";
 import type { EventHead } from "../../../engine/rules/take-events.ts";
 import type { EventReader } from "../../../engine/runs/find-takes.ts";
 import { RefusedEvents } from "../../../engine/runs/refused-events.ts";
-import { toMailboxKey } from "./mailbox-key.ts";
-import type { StoredHead } from "./service.ts";
+import { toMailboxKey, type StoredHead } from "./service.ts";
 
 interface MailHead extends EventHead {
   readonly hasData: boolean;

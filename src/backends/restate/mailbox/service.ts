@@ -124,3 +124,7 @@ const readHeads = async (context: ObjectSharedContext): Promise<readonly StoredH
   (await context.get<readonly StoredHead[]>("events")) ?? [];
 const readData = async (context: ObjectSharedContext, id: string): Promise<JsonText | undefined> =>
   (await context.get<JsonText>(toDataKey(id))) ?? undefined;
+
+/** The key of the object that keeps the events of a name and key. A name has no spaces. */
+export const toMailboxKey = ({ name, key = "" }: { name: string; key?: string | undefined }): string =>
+  `${name} ${key}`;

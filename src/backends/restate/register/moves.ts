@@ -6,7 +6,7 @@ import type { Take } from "../../../engine/runs/find-takes.ts";
 import type { Calls } from "../calls.ts";
 import { enterGroup, leaveGroup } from "../groups/service.ts";
 import { toIndex } from "../list/list-index.ts";
-import { toMailboxKey } from "../mailbox/mailbox-key.ts";
+import { toMailboxKey } from "../mailbox/service.ts";
 import {
   read,
   toInvocation,
