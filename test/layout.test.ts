@@ -135,9 +135,7 @@ it("keeps effects out of the interpreter: no logger, tracer, timer or attempt, n
     "src/engine/walk/interpreter.ts",
     "src/engine/walk/journal-keys.ts",
     "src/engine/walk/pending.ts",
-    "src/engine/walk/retry-delay.ts",
     "src/engine/walk/value.ts",
-    "src/engine/walk/walk-state.ts",
   ]);
 });
 

@@ -23,7 +23,7 @@ export const engine: readonly Mutation[] = [
   },
   {
     breaks: "A fork that ends at once has ended before its start",
-    file: `${walk}/walk-state.ts`,
+    file: `${walk}/entries.ts`,
     find: "this.clock = Math.max(at, this.#forkedAt);",
     replace: "this.clock = at;",
     suite: "test/engine/walk/decisions.test.ts",

@@ -5,7 +5,7 @@ import fc from "fast-check";
 import { describe, expect, it, onTestFinished } from "vitest";
 import { createFolder } from "../harness/folders.ts";
 import { within } from "../harness/waiting.ts";
-import { toRetryDelay } from "../../src/engine/walk/retry-delay.ts";
+import { toRetryDelay } from "../../src/engine/walk/entries.ts";
 
 describe("a retry with a wrong value", () => {
   const wrong: [retry: unknown, problem: string][] = [

@@ -5,41 +5,32 @@ import { fromJsonText, toJsonText, UnstorableError } from "../../core/json.ts";
 import { withIds, type Logger } from "../../core/log.ts";
 import { quote } from "../../core/quote.ts";
 import { validate, type Schema } from "../../core/schema.ts";
+import { runOutOfScope, type LogIds } from "../../core/scope.ts";
 import { runInSpan } from "../../core/trace.ts";
-import type { AskAgent, AskOptions } from "../definition/ask.ts";
+import type { AskOptions } from "../definition/ask.ts";
 import type { Agent, Prompt } from "../definition/reference.ts";
 import type { TableCode } from "../definition/code-table.ts";
 import type { CodeTools, StepLimits } from "../definition/definition.ts";
 import type { Execution } from "../execution.ts";
 import { scopeRecords, type AttemptRecords } from "../contract/records.ts";
-import type { CreateStepRuntime, StepCaller, StepRuntime } from "../runtime.ts";
+import type { StepCaller, StepRuntime } from "../runtime.ts";
 import type { SuspendOptions } from "../definition/step-context.ts";
 import { toUntil } from "../definition/until.ts";
 import { toText, type Value } from "../walk/value.ts";
 import type { AttemptPlan, AttemptResult, LoopStart } from "../walk/decision.ts";
-import { armSoon } from "./arm-soon.ts";
 import { Context, type ContextSource } from "./context.ts";
-import { toStoredError, type OnFailure } from "./failures.ts";
-import type { LoggedFailures } from "./logged-failures.ts";
-import type { Outputs } from "../walk/interpreter.ts";
+import { toStoredError, type LoggedFailures } from "./failures.ts";
+import type { Interpreter, Outputs } from "../walk/interpreter.ts";
 import type { WalkSpans } from "./spans.ts";
-import type { WalkHost } from "./walk.ts";
+import type { ProgramOptions, WalkHost } from "./walk.ts";
 
 /** The part of a walk that its attempts share. */
-export interface AttemptHost extends WalkHost {
+export interface AttemptHost extends WalkHost, ProgramOptions {
   readonly execution: Execution;
-  readonly logger: Logger;
   readonly spans: WalkSpans;
   readonly failures: LoggedFailures;
-  readonly ask: AskAgent;
-  readonly createRuntime: CreateStepRuntime;
+  readonly walk: Pick<Interpreter, "outputs" | "output">;
   readonly waitOutside: <T>(attempt: Attempt, work: () => Promise<T>) => Promise<T>;
-  readonly stepTimeoutMs: number;
-  readonly stepValueBytes: number;
-  readonly onFailure: OnFailure | undefined;
-  readonly limits: StepLimits;
-  /** The recorded output of a step, as the step at `path` names it. */
-  readonly output: (attempt: Attempt, stepId: string) => Value;
 }
 
 /** One run of user code. It reports its first result and drops later ones. */
@@ -47,8 +38,8 @@ export class Attempt implements CodeTools, ContextSource {
   readonly host: AttemptHost;
   readonly plan: AttemptPlan;
   readonly code: TableCode;
-  /** The outputs of the steps before it. */
-  readonly outputs: Outputs;
+  readonly limits: StepLimits;
+  readonly #outputs: Outputs;
   #ended: ((result: AttemptResult) => void) | undefined;
   #timer: ClockTimer | undefined;
   #controller: AbortController | undefined;
@@ -60,9 +51,9 @@ export class Attempt implements CodeTools, ContextSource {
   #hasRecords = false;
   #loop: LoopStart | undefined;
 
-  constructor(host: AttemptHost, plan: AttemptPlan, code: TableCode, outputs: Outputs) {
-    this.host = host;
-    this.outputs = outputs;
+  constructor(host: AttemptHost, plan: AttemptPlan, code: TableCode) {
+    this.host = this.limits = host;
+    this.#outputs = host.walk.outputs;
     this.plan = plan;
     this.code = code;
   }
@@ -72,12 +63,9 @@ export class Attempt implements CodeTools, ContextSource {
     if (this.isAborted)
       return this.#end({ at: this.host.clock.now(), error: { message: this.#abortReason! }, isFinal: true });
     if (this.#timeoutMs > 0) armSoon(this);
-    const { execution, spans } = this.host;
-    const { path: stepId, attempt } = this.plan;
-    const { id: executionId, workflowId, userId, conversationId } = execution;
+    const { path, attempt } = this.plan;
     // A scope of its own: the group commit that starts this attempt runs in the scope of some other request.
-    const scope = { workflowId, executionId, stepId, userId, conversationId };
-    void runInSpan(spans.open(stepId, attempt), () => this.#run(), scope);
+    void runInSpan(this.host.spans.open(path, attempt), () => this.#run(), this.#ids);
   }
 
   async #run(): Promise<void> {
@@ -100,10 +88,6 @@ export class Attempt implements CodeTools, ContextSource {
     const text = toJsonText(value, "result", this.host.stepValueBytes);
     const at = this.host.clock.now();
     return this.#loop ? { at, loop: this.#loop, value: text } : { at, value: text };
-  }
-
-  get limits(): StepLimits {
-    return this.host.limits;
   }
 
   beginLoop(start: LoopStart): void {
@@ -155,13 +139,15 @@ export class Attempt implements CodeTools, ContextSource {
   }
 
   get logger(): Logger {
-    const { logger, execution } = this.host;
-    const { id: executionId, workflowId, userId, conversationId } = execution;
-    return withIds(logger, { workflowId, executionId, stepId: this.plan.path, userId, conversationId });
+    return withIds(this.host.logger, this.#ids);
+  }
+  get #ids(): LogIds {
+    const { id: executionId, workflowId, userId, conversationId } = this.host.execution;
+    return { workflowId, executionId, stepId: this.plan.path, userId, conversationId };
   }
 
   output(stepId: string): Value {
-    return this.host.output(this, stepId);
+    return this.host.walk.output(this.plan.path, stepId, this.#outputs);
   }
 
   get argument(): unknown {
@@ -192,7 +178,7 @@ export class Attempt implements CodeTools, ContextSource {
     return this.code.timeout ?? this.host.stepTimeoutMs;
   }
 
-  /** Unreferenced: a step that ignores its signal must not keep a closed server's process alive. */
+  /** Sets the time limit. Unreferenced: a step that ignores its signal must not keep a closed server's process alive. */
   arm(): void {
     if (!this.#ended) return;
     const ms = Math.min(this.#timeoutMs, longestTimerMs);
@@ -201,9 +187,8 @@ export class Attempt implements CodeTools, ContextSource {
 
   #timeOut(): void {
     const reason = `Step ${this.plan.path} timed out after ${this.#timeoutMs} ms`;
-    const failure = this.#toFailure(new Error(reason));
+    this.#end(this.#toFailure(new Error(reason)));
     this.abort(reason);
-    this.#end(failure);
   }
 
   /** Takes the reason as text: an Error with its stack is expensive, and most steps never read their signal. */
@@ -290,3 +275,13 @@ export class Attempt implements CodeTools, ContextSource {
 }
 
 const outputNames: Readonly<Record<string, string>> = { "": "output", "?": "condition", "<": "input", ">": "result" };
+
+const unarmed: Attempt[] = [];
+
+/** Sets the time limit in the next turn of the event loop. Most attempts are over by then and need no timer. */
+function armSoon(attempt: Attempt): void {
+  if (unarmed.push(attempt) === 1) runOutOfScope(() => setImmediate(armAll));
+}
+function armAll(): void {
+  for (const attempt of unarmed.splice(0)) attempt.arm();
+}

@@ -3,8 +3,7 @@ import type { Logger } from "../../core/log.ts";
 import type { TableCode } from "../definition/code-table.ts";
 import type { Execution, StoredError } from "../execution.ts";
 import type { AttemptPlan } from "../walk/decision.ts";
-import { toRetryDelay } from "../walk/retry-delay.ts";
-import type { LoggedFailures } from "./logged-failures.ts";
+import { toRetryDelay } from "../walk/entries.ts";
 import type { WalkSpans } from "./spans.ts";
 
 /** Takes the error of a failed attempt, by the execution and the journal key of the attempt. */
@@ -18,7 +17,7 @@ interface FailedAttempt {
     readonly execution: Execution;
     readonly spans: WalkSpans;
     readonly failures: LoggedFailures;
-    readonly onFailure: OnFailure | undefined;
+    readonly onFailure?: OnFailure | undefined;
   };
   readonly logger: Logger;
   readonly isAborted: boolean;
@@ -49,4 +48,21 @@ function logFailure(error: unknown, attempt: FailedAttempt, message: string, isF
   }
   logger.error("Step failed", { error, attempt: number, ...(isTolerated && { isTolerated }) });
   if (!isTolerated) host.failures.add(path, message);
+}
+
+/** The failures of one walk that are in the log as the end of its execution, by step. There are at most as many as steps. */
+export class LoggedFailures {
+  /** Created at the first failure: most executions have none. */
+  #messages: Map<string, string> | undefined;
+
+  add(path: string, message: string): void {
+    this.#messages ??= new Map();
+    this.#messages.delete(path); // the latest one is the last one
+    this.#messages.set(path, message);
+  }
+
+  /** Returns the last step that failed with this message. */
+  find(message: string): string | undefined {
+    return [...(this.#messages ?? [])].findLast(([, known]) => known === message)?.[0];
+  }
 }

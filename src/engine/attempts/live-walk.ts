@@ -1,43 +1,20 @@
 import { toErrorMessage } from "../../core/error.ts";
 import { fromJsonText, toJsonText, type JsonText } from "../../core/json.ts";
-import type { Logger } from "../../core/log.ts";
-import type { Metrics, WorkflowCounts } from "../../core/metrics.ts";
+import type { WorkflowCounts } from "../../core/metrics.ts";
 import { validate } from "../../core/schema.ts";
-import type { Tracer } from "../../core/trace.ts";
-import type { AskAgent } from "../definition/ask.ts";
 import type { Program } from "../contract/program.ts";
 import { findCode, toCodeTable, type CodeTable } from "../definition/code-table.ts";
 import { listSteps } from "../compare-steps.ts";
 import { createConcurrency } from "../definition/concurrency.ts";
-import type { StepLimits, WorkflowDefinition } from "../definition/definition.ts";
-import type { DescribedStep, EventFilter, Execution, ParkedBranch, Position, StoredError } from "../execution.ts";
+import type { DescribedStep, EventFilter, Execution, StoredError } from "../execution.ts";
 import type { FailedStep } from "../execution-log.ts";
 import type { AttemptPlan, AttemptResult, Decision, JournalInput } from "../walk/decision.ts";
 import { Interpreter } from "../walk/interpreter.ts";
-import type { CreateStepRuntime } from "../runtime.ts";
-import type { Value } from "../walk/value.ts";
 import { Attempt, type AttemptHost } from "./attempt.ts";
-import type { OnFailure } from "./failures.ts";
-import { LoggedFailures } from "./logged-failures.ts";
+import { LoggedFailures } from "./failures.ts";
 import { OutsideWaits } from "./outside.ts";
 import { WalkSpans } from "./spans.ts";
-import type { AcceptedEvent, Walk, WalkHost } from "./walk.ts";
-
-export interface ProgramOptions extends StepLimits {
-  readonly workflow: WorkflowDefinition;
-  readonly logger: Logger;
-  readonly tracer: Tracer;
-  /** Counts the attempts. @default nothing is counted */
-  readonly metrics?: Metrics | undefined;
-  readonly ask: AskAgent;
-  readonly createRuntime: CreateStepRuntime;
-  readonly stepTimeoutMs: number;
-  readonly stepValueBytes: number;
-  /** Hears of each failed attempt whose result is needed. @default nothing does */
-  readonly onFailure?: OnFailure | undefined;
-  /** Holds the version of the config for as long as a walk is on its code. Returns the release. */
-  readonly hold: () => () => void;
-}
+import type { AcceptedEvent, ProgramOptions, Walk, WalkHost } from "./walk.ts";
 
 /** The code of a workflow as a backend runs it. It is made once for each version of the config. */
 export function createProgram(options: ProgramOptions): Program {
@@ -59,8 +36,7 @@ interface Code {
 }
 
 /** The interpreter with effects around it: attempts that run code, spans, and the version of the config that they need. */
-class LiveWalk implements Walk {
-  readonly #interpreter: Interpreter;
+class LiveWalk extends Interpreter implements Walk {
   readonly #codes: CodeTable;
   readonly #spans: WalkSpans;
   readonly #host: AttemptHost;
@@ -72,48 +48,25 @@ class LiveWalk implements Walk {
   readonly #counts: WorkflowCounts["attempts"] | undefined;
 
   constructor(options: ProgramOptions, { codes, steps }: Code, execution: Execution, host: WalkHost) {
-    const { readRow, publishLive, clock, slot, openRecords } = host;
-    const { workflow, logger, tracer, metrics, ask, createRuntime, stepTimeoutMs, stepValueBytes, onFailure, hold } =
-      options;
-    const { loopItems, loopConcurrency, inlineSleepMs } = options;
-    const interpreter = new Interpreter(workflow, codes, execution);
-    const spans = new WalkSpans(tracer, execution, steps);
-    const output: AttemptHost["output"] = ({ plan, outputs }, stepId) => interpreter.output(plan.path, stepId, outputs);
-    this.#interpreter = interpreter;
+    super(options.workflow, codes, execution);
+    const spans = new WalkSpans(options.tracer, execution, steps);
+    const waitOutside: AttemptHost["waitOutside"] = (attempt, work) =>
+      (this.#outside ??= new OutsideWaits(host.slot, this.#attempts)).wait(attempt, work);
     this.#codes = codes;
     this.#spans = spans;
-    const failures = new LoggedFailures();
-    const limits = { loopItems, loopConcurrency, inlineSleepMs };
-    const own = { logger, ask, createRuntime, stepTimeoutMs, stepValueBytes, onFailure, limits };
-    const means = { readRow, publishLive, clock, slot, openRecords };
-    const waitOutside: AttemptHost["waitOutside"] = (attempt, work) =>
-      (this.#outside ??= new OutsideWaits(slot, this.#attempts)).wait(attempt, work);
-    this.#host = { execution, spans, failures, ...own, ...means, waitOutside, output };
-    this.#letGo = hold();
-    this.#counts = metrics?.workflow(workflow.id).attempts;
+    this.#host = { ...options, ...host, execution, spans, failures: new LoggedFailures(), waitOutside, walk: this };
+    this.#letGo = options.hold();
+    this.#counts = options.metrics?.workflow(options.workflow.id).attempts;
   }
 
-  next(input?: JournalInput): Decision {
+  override next(input?: JournalInput): Decision {
     if (input && "command" in input) this.#spans.follow(input.command);
     if (input && "wake" in input) this.#spans.continue();
-    const decision = this.#interpreter.next(input);
+    const decision = super.next(input);
     for (const { key, reason } of decision.aborts) this.#attempts.get(key)?.abort(reason);
     this.#spans.update(decision.events, decision.transition);
-    if (input && "key" in input && "error" in input.result)
-      this.#spans.endIteration(input.key, this.#interpreter.waitingKeys());
+    if (input && "key" in input && "error" in input.result) this.#spans.endIteration(input.key, this.waitingKeys());
     return decision;
-  }
-
-  confirmTransition(): void {
-    this.#interpreter.confirmTransition();
-  }
-
-  isWaitingFor(key: string): boolean {
-    return this.#interpreter.isWaitingFor(key);
-  }
-
-  parkedBranches(): readonly ParkedBranch<Value>[] {
-    return this.#interpreter.parkedBranches();
   }
 
   async acceptEvent({ step }: EventFilter, data: JsonText | undefined): Promise<AcceptedEvent> {
@@ -128,10 +81,6 @@ class LiveWalk implements Walk {
     }
   }
 
-  position(): Position {
-    return this.#interpreter.position();
-  }
-
   failedStep({ message }: StoredError): FailedStep {
     const path = this.#host.failures.find(message);
     return { stepId: path ?? this.position().stepId, isLogged: path !== undefined };
@@ -139,11 +88,11 @@ class LiveWalk implements Walk {
 
   start(plan: AttemptPlan, ended: (result: AttemptResult) => void): void {
     const code = findCode(this.#codes, plan.codePath, plan.suffix);
-    const attempt = new Attempt(this.#host, plan, code, this.#interpreter.outputs);
+    const attempt = new Attempt(this.#host, plan, code);
     this.#attempts.set(plan.key, attempt);
     const onEnd = (result: AttemptResult): void => {
       this.#attempts.delete(plan.key);
-      if (this.#counts) this.#counts[this.isWaitingFor(plan.key) ? toOutcome(result) : "aborted"]++;
+      if (this.#counts) this.#counts[attempt.isAborted ? "aborted" : toOutcome(result)]++;
       this.#outside?.lendIfIdle();
       ended(result);
     };

@@ -1,11 +1,18 @@
 import { systemClock, type Clock } from "../../core/clock.ts";
 import type { JsonText } from "../../core/json.ts";
+import type { Logger } from "../../core/log.ts";
+import type { Metrics } from "../../core/metrics.ts";
+import type { Tracer } from "../../core/trace.ts";
+import type { AskAgent } from "../definition/ask.ts";
+import type { StepLimits, WorkflowDefinition } from "../definition/definition.ts";
 import type { LiveEvent } from "../events.ts";
 import type { EventFilter, Execution, ParkedBranch, Position, StoredError } from "../execution.ts";
 import type { FailedStep } from "../execution-log.ts";
 import type { OpenRecords } from "../contract/records.ts";
 import type { AttemptPlan, AttemptResult, Decision, JournalInput } from "../walk/decision.ts";
+import type { CreateStepRuntime } from "../runtime.ts";
 import type { ReadRow, Value } from "../walk/value.ts";
+import type { OnFailure } from "./failures.ts";
 
 /**
  * One walk of one execution: the decisions, and the attempts that they start. The decisions are a function of the journal;
@@ -32,6 +39,23 @@ export interface Walk {
   readonly inFlight: number;
   /** Aborts the attempts in flight and releases the version of the config. Later results and failures are dropped. */
   release(reason: string): void;
+}
+
+/** The code of a workflow, and what all its walks share. */
+export interface ProgramOptions extends StepLimits {
+  readonly workflow: WorkflowDefinition;
+  readonly logger: Logger;
+  readonly tracer: Tracer;
+  /** Counts the attempts. @default nothing is counted */
+  readonly metrics?: Metrics | undefined;
+  readonly ask: AskAgent;
+  readonly createRuntime: CreateStepRuntime;
+  readonly stepTimeoutMs: number;
+  readonly stepValueBytes: number;
+  /** Hears of each failed attempt whose result is needed. @default nothing does */
+  readonly onFailure?: OnFailure | undefined;
+  /** Holds the version of the config for as long as a walk is on its code. Returns the release. */
+  readonly hold: () => () => void;
 }
 
 /** The data of an event that matches, or what is wrong with it. */

@@ -1,12 +1,10 @@
 import { toIso } from "../../core/iso-time.ts";
-import { findCode } from "../definition/code-table.ts";
-import type { Branch, EntryInput, WaitInput } from "../definition/definition.ts";
-import type { Due, ParkedBranch } from "../execution.ts";
+import { findCode, type CodeTable } from "../definition/code-table.ts";
+import type { Branch, EntryInput, Retry, WaitInput } from "../definition/definition.ts";
+import type { Due, Execution, ParkedBranch } from "../execution.ts";
 import type { AttemptPlan, EntryResult, ResumeInput } from "./decision.ts";
 import { toEntryKey, toIdempotencyKey, toStableKey, toWakeKey } from "./journal-keys.ts";
-import { toRetryDelay } from "./retry-delay.ts";
 import type { Value } from "./value.ts";
-import type { WalkState } from "./walk-state.ts";
 
 /** The place of steps that share an input: the workflow, a sub-workflow, or an iteration of a loop. */
 export interface StepScope {
@@ -15,6 +13,49 @@ export interface StepScope {
   readonly codePrefix: string;
   /** The input of the workflow or sub-workflow. */
   readonly input: Value;
+}
+
+/** The place of a walk in time and in its workflow, as its branches read it. */
+export class WalkState {
+  readonly codes: CodeTable;
+  readonly executionId: string;
+  /** Steps before this one were copied from the original of a fork. */
+  readonly #firstIndex: number;
+  /** The start of a fork. The results that it copies are older. */
+  readonly #forkedAt: number;
+  /** The time of the last input. */
+  clock: number;
+  /** The number of resumes that went back to an earlier step. */
+  generation = 0;
+  /** The index of the top-level step that the walk has reached. */
+  stepIndex = 0;
+  /** The number of entries of each stable key. */
+  readonly #counts = new Map<string, number>();
+
+  constructor(codes: CodeTable, { id, startAt, fork }: Execution) {
+    this.codes = codes;
+    this.executionId = id;
+    this.#firstIndex = fork?.stepIndex ?? 0;
+    this.#forkedAt = fork ? startAt : 0;
+    this.clock = startAt;
+  }
+
+  /** The time of a result or a wake; in a fork at least that of its start. */
+  reach(at: number): void {
+    this.clock = Math.max(at, this.#forkedAt);
+  }
+
+  /** The walk is at a step that was copied: each of its entries has one result, the last one of the original. */
+  get isCopied(): boolean {
+    return this.generation === 0 && this.stepIndex < this.#firstIndex;
+  }
+
+  /** Returns the number of the next entry of a stable key. One that is aborted has no journal row. */
+  nextCount(stableKey: string): number {
+    const count = (this.#counts.get(stableKey) ?? 0) + 1;
+    this.#counts.set(stableKey, count);
+    return count;
+  }
 }
 
 /** Waits for a time or an event. */
@@ -93,4 +134,28 @@ export function* runEntry(
       attempt++;
     }
   }
+}
+
+/**
+ * Returns the delay before an attempt, in whole milliseconds: `min(delay × backoff^(attempt − 2), maxDelay)`, and of that
+ * the part `1 − jitter × h`. `h` is a hash of the step's idempotency key and the attempt, from 0 to 1. It differs between
+ * executions, steps and attempts, and a replay finds the same delay.
+ */
+export function toRetryDelay(retry: Retry, attempt: number, idempotencyKey: string): number {
+  const { delay = 0, backoff = 1, maxDelay = longestMs, jitter = 0 } = retry;
+  if (attempt === 1 || delay === 0) return 0;
+  const whole = Math.min(delay * backoff ** (attempt - 2), maxDelay, longestMs);
+  return Math.round(jitter === 0 ? whole : whole * (1 - jitter * toFraction(`${idempotencyKey}#${attempt}`)));
+}
+
+/** A delay that grows without a limit would become infinite: the attempt would never start. */
+const longestMs = Number.MAX_SAFE_INTEGER;
+
+/** Maps a text evenly to a number from 0 to 1, without 1: FNV-1a, and the last steps of MurmurHash3. */
+function toFraction(text: string): number {
+  let hash = 0x811c9dc5;
+  for (let index = 0; index < text.length; index++) hash = Math.imul(hash ^ text.charCodeAt(index), 0x01000193);
+  hash = Math.imul(hash ^ (hash >>> 16), 0x85ebca6b);
+  hash = Math.imul(hash ^ (hash >>> 13), 0xc2b2ae35);
+  return ((hash ^ (hash >>> 16)) >>> 0) / 2 ** 32;
 }

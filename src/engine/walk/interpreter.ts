@@ -2,11 +2,10 @@ import type { Branch, BranchEnd, StepOutput, Step, StepRunner, WorkflowDefinitio
 import type { CodeTable } from "../definition/code-table.ts";
 import type { CopiedEvent, EventBody } from "../events.ts";
 import type { Execution, ParkedBranch, Position, Transition } from "../execution.ts";
-import { runEntry, runWait, type StepScope } from "./entries.ts";
+import { runEntry, runWait, WalkState, type StepScope } from "./entries.ts";
 import { Fibers } from "./fibers.ts";
 import { prefixOf } from "./journal-keys.ts";
 import { isForPerson, isShortWait, toPending } from "./pending.ts";
-import { WalkState } from "./walk-state.ts";
 import { inputRow, toValue, type Value } from "./value.ts";
 import type { Decision, EntryResult, JournalInput, ResumeInput, Wake } from "./decision.ts";
 
@@ -31,8 +30,8 @@ export class Interpreter {
   #copied: CopiedEvent[] | undefined;
   /** The data that each top-level step was given. */
   readonly #stepData: Value[] = [];
-  /** The outputs of all steps that have completed, by path. */
-  #outputs: Outputs = new Map();
+  /** The outputs of completed steps, by path. Going back replaces the map: code in flight keeps the one it began with. */
+  outputs: Outputs = new Map();
   /** The reason why no branch continues: a transition of this walk, or a command. */
   #pausedBy: "decision" | "command" | undefined;
 
@@ -91,9 +90,8 @@ export class Interpreter {
 
   /**
    * The recorded output of a step, as the step at `path` names it: one beside it first, then one beside the steps around it.
-   * Code in flight passes the `outputs` that were there when it began: it keeps them when the execution goes back.
    */
-  output(path: string, stepId: string, outputs: Outputs = this.#outputs): Value {
+  output(path: string, stepId: string, outputs: Outputs = this.outputs): Value {
     // The code of an iteration, such as its condition, is beside the steps of that iteration.
     const first = isIteration.test(path) ? `${path}/` : prefixOf(path);
     for (let prefix = first; ; prefix = prefixOf(prefix.slice(0, -1))) {
@@ -143,15 +141,10 @@ export class Interpreter {
     if (index >= 0 && index in this.#stepData) this.#goBack(index, resumed);
   }
 
-  /** The outputs so far, and those to come until the execution goes back. */
-  get outputs(): Outputs {
-    return this.#outputs;
-  }
-
   /** Forgets the outputs of later steps, and that they have begun. The steps from here on run under new journal keys. */
   #goBack(index: number, resumed: ResumeInput): void {
     this.#state.generation++;
-    this.#outputs = new Map([...this.#outputs].filter(([, { stepIndex }]) => stepIndex < index));
+    this.outputs = new Map([...this.outputs].filter(([, { stepIndex }]) => stepIndex < index));
     // A resume may name one of these, if the position that it was checked against is old.
     this.#stepData.length = index + 1;
     this.#fibers.setRoot(this.#runTop(index, this.#stepData[index], resumed));
@@ -213,7 +206,7 @@ export class Interpreter {
     else this.#events.push({ type: "step-start", from, stepIndex, stepType, attempt: 1 });
     const outcome = yield* step.run(runner, data, resumed);
     const { value, attempt = 1, skipped } = outcome;
-    this.#outputs.set(from, { value, stepIndex });
+    this.outputs.set(from, { value, stepIndex });
     const status = skipped ? "skipped" : "success";
     if (isCopied) (this.#copied ??= []).push([from, status]);
     else this.#events.push({ type: "step-complete", from, stepIndex, stepType, attempt, status });
