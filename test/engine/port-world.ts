@@ -4,11 +4,16 @@ import { createProgram } from "../../src/engine/attempts/live-walk.ts";
 import { codelessHost, type Walk } from "../../src/engine/attempts/walk.ts";
 import type { Execution, ExecutionState, Transition } from "../../src/engine/execution.ts";
 import { afterTransition, isEnd, isLegal } from "../../src/engine/rules/transitions.ts";
-import type { NextTimes } from "../../src/engine/runs/agenda.ts";
 import type { FoundTakes } from "../../src/engine/runs/find-takes.ts";
 import { textOf, type JournalRow } from "../../src/engine/runs/journal-row.ts";
 import { Run } from "../../src/engine/runs/run.ts";
-import { notStarted, type Change, type CommitOutcome, type RunPort } from "../../src/engine/runs/run-port.ts";
+import {
+  notStarted,
+  type Change,
+  type CommitOutcome,
+  type RunPort,
+  type NextTimes,
+} from "../../src/engine/runs/run-port.ts";
 import type { AttemptPlan } from "../../src/engine/walk/decision.ts";
 import { resolveTransition } from "../../src/engine/execution.ts";
 import { toText } from "../../src/engine/walk/value.ts";

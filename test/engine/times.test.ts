@@ -3,7 +3,7 @@ import { expect, it } from "vitest";
 import type { Clock } from "../../src/core/clock.ts";
 import { WakeClocks } from "../../src/backends/embedded/waits/wake-clocks.ts";
 import type { ParkedBranch } from "../../src/engine/execution.ts";
-import { Agenda } from "../../src/engine/runs/agenda.ts";
+import { Agenda } from "../../src/engine/runs/run-waits.ts";
 import type { AttemptPlan } from "../../src/engine/walk/decision.ts";
 
 /** A clock that stands still. Time passes by `pass`; `jump` sets the wall clock only. */

@@ -95,7 +95,7 @@ export const rules: readonly Mutation[] = [
   },
   {
     breaks: "A value that takes an execution to exactly limits.executionBytes is refused",
-    file: `${folder}/value-bound.ts`,
+    file: "src/engine/runs/journal-row.ts",
     find: "bytes + Buffer.byteLength(text) <= executionBytes",
     replace: "bytes + Buffer.byteLength(text) < executionBytes",
     suite: `${tests}/value-bound.test.ts`,
@@ -149,7 +149,7 @@ export const rules: readonly Mutation[] = [
   },
   {
     breaks: "Characters count for limits.executionBytes, not bytes",
-    file: `${folder}/value-bound.ts`,
+    file: "src/engine/runs/journal-row.ts",
     find: "bytes + Buffer.byteLength(text)",
     replace: "bytes + text.length",
     suite: `${tests}/value-bound.test.ts`,

@@ -7,15 +7,20 @@ import type { AttemptRecords } from "../../engine/contract/records.ts";
 import type { FailedStep } from "../../engine/execution-log.ts";
 import type { LiveEvent } from "../../engine/events.ts";
 import type { Execution } from "../../engine/execution.ts";
-import type { NextTimes } from "../../engine/runs/agenda.ts";
 import type { FoundTakes } from "../../engine/runs/find-takes.ts";
 import type { Admissible } from "../../engine/runs/groups.ts";
 import { textOf, type JournalRow } from "../../engine/runs/journal-row.ts";
 import { Run } from "../../engine/runs/run.ts";
 import { Seat } from "../../engine/runs/seat.ts";
 import type { Slots } from "../../engine/runs/slots.ts";
-import { notStarted, type Change, type CommitOutcome, type RunPort } from "../../engine/runs/run-port.ts";
-import type { AttemptPlan, AttemptResult } from "../../engine/walk/decision.ts";
+import {
+  notStarted,
+  type Change,
+  type CommitOutcome,
+  type RunPort,
+  type NextTimes,
+} from "../../engine/runs/run-port.ts";
+import type { AttemptPlan } from "../../engine/walk/decision.ts";
 import { inputRow } from "../../engine/walk/value.ts";
 import type { Store } from "./store/store.ts";
 import type { Commit, StoredState } from "./store/stored-state.ts";
@@ -45,8 +50,8 @@ export interface DriveHost {
   publishLive(event: LiveEvent): void;
   /** The execution has a further row or record. */
   changed(id: string): void;
-  /** An attempt has ended. */
-  progressed(): void;
+  /** Called at the end of an attempt while the process drains. */
+  onProgress?: (() => void) | undefined;
   /** A result waits until the store can be written again. */
   stalled(drive: Drive, cause: unknown): void;
   /** A result can never be written. */
@@ -85,6 +90,7 @@ export class Drive implements RunPort<Request>, Admissible {
   readonly clock: Clock;
   readonly executionBytes: number;
   readonly seat: Seat;
+  readonly newRow: RunPort["newRow"];
   /** True if the file may know the execution as resting. */
   isRestStored = false;
   /** Resolves when the run has got the events of its last search. */
@@ -98,6 +104,7 @@ export class Drive implements RunPort<Request>, Admissible {
   /** The attempts that wait for a slot. */
   #held: AttemptPlan[] = [];
   #timer: ClockTimer | undefined;
+  #isReleased = false;
 
   constructor(state: StoredState, { createWalk }: Program, host: DriveHost) {
     this.execution = state.execution;
@@ -106,6 +113,7 @@ export class Drive implements RunPort<Request>, Admissible {
     this.executionBytes = host.executionBytes;
     this.#committed = state;
     this.#host = host;
+    this.newRow = host.store.newRow;
     this.seat = new Seat(this, { slots: host.slots, markLent: (isLent) => host.markLent(this, isLent) });
     this.walk = createWalk(state.execution, {
       readRow: (row) => this.#readForAttempt(row),
@@ -126,7 +134,7 @@ export class Drive implements RunPort<Request>, Admissible {
     return this.execution.parent !== undefined;
   }
   get isReleased(): boolean {
-    return this.run.isReleased;
+    return this.#isReleased;
   }
   /** True while the execution runs, and only waits for a time. */
   get isResting(): boolean {
@@ -142,10 +150,6 @@ export class Drive implements RunPort<Request>, Admissible {
     return last && "error" in last ? this.walk.failedStep(last.error) : undefined;
   }
 
-  newRow(): number {
-    return this.#host.store.newRow();
-  }
-
   append(change: Change, request: Request = {}, onOutcome: (outcome: CommitOutcome) => void): void {
     const host = this.#host;
     const wasSuspended = this.#committed.status === "suspended";
@@ -159,7 +163,7 @@ export class Drive implements RunPort<Request>, Admissible {
     };
     host.writer.write<Commit | undefined>({
       work: () => {
-        if (this.isReleased) return undefined;
+        if (this.#isReleased) return undefined;
         if (this.isRestStored) host.store.waits.remove(this.number);
         return host.store.save(this.#committed, change, (id) => this.#readRow(id));
       },
@@ -196,12 +200,10 @@ export class Drive implements RunPort<Request>, Admissible {
   }
 
   #start(plan: AttemptPlan): void {
-    this.walk.start(plan, (result) => this.#onEnd(plan, result));
-  }
-
-  #onEnd(plan: AttemptPlan, result: AttemptResult): void {
-    this.run.end(plan, result);
-    this.#host.progressed();
+    this.walk.start(plan, (result) => {
+      this.run.end(plan, result);
+      this.#host.onProgress?.();
+    });
   }
 
   /** Takes the slot. */
@@ -239,7 +241,8 @@ export class Drive implements RunPort<Request>, Admissible {
 
   /** Ends the drive; attempts in flight are aborted. */
   release(reason: string): void {
-    if (this.isReleased) return;
+    if (this.#isReleased) return;
+    this.#isReleased = true;
     this.run.release();
     this.#held = [];
     this.walk.release(reason);
@@ -273,8 +276,8 @@ export class Drive implements RunPort<Request>, Admissible {
         const over = (): void => reject(new Error("The execution is no longer driven by this process"));
         writer.write({
           work: () => {
-            if (!this.isReleased && records.add(row, number, key, name, text) && usage) counts.add(usage);
-            return !this.isReleased;
+            if (!this.#isReleased && records.add(row, number, key, name, text) && usage) counts.add(usage);
+            return !this.#isReleased;
           },
           done: (isWritten) => {
             changed(this.execution.id); // as after a row
@@ -283,8 +286,8 @@ export class Drive implements RunPort<Request>, Admissible {
           },
           fail: reject,
           stalled: () => {
-            if (this.isReleased) over();
-            return this.isReleased;
+            if (this.#isReleased) over();
+            return this.#isReleased;
           },
         });
       });

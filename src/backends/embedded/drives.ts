@@ -70,7 +70,7 @@ export class Drives implements DriveHost {
   onClosing: () => void = () => {};
   findEvents: (drive: Drive) => Promise<FoundTakes> = () => Promise.resolve({ takes: [] });
   #closing = false;
-  #whenIdle = (): void => {};
+  onProgress: (() => void) | undefined;
 
   constructor(options: DrivesOptions) {
     const { store, logger, metrics, sseBufferBytes, executionBytes, limitOf } = options;
@@ -213,7 +213,7 @@ export class Drives implements DriveHost {
     if (!isLent) return this.#write(drive, () => processes.endAbsence(number));
     void this.writer.runOrPass(() => processes.startAbsence(number)).catch(() => {}); // a crash counts
     this.changed(execution.id);
-    this.progressed();
+    this.onProgress?.();
   }
   /** Never resolves if the work can never be written: the drive has failed. */
   #write(drive: Drive, work: () => void): Promise<void> {
@@ -230,7 +230,7 @@ export class Drives implements DriveHost {
     drive.release("The execution is no longer driven by this process");
     this.slots.leave(drive);
     this.changed(execution.id);
-    this.progressed();
+    this.onProgress?.();
   }
 
   /** Stops a drive of which a row can never be written. Its execution stays in the file as it is, for the next start. */
@@ -267,8 +267,11 @@ export class Drives implements DriveHost {
     for (const { run } of this.all()) run.stop();
     this.publisher.readers.closeAll();
     const idle = Promise.withResolvers<void>();
-    this.#whenIdle = idle.resolve;
-    this.progressed();
+    this.onProgress = () => {
+      // Those that wait for other executions would do so until the end.
+      if (!this.all().some(({ walk, seat }) => walk.inFlight > 0 && seat.state !== "lent")) idle.resolve();
+    };
+    this.onProgress();
     const over = Promise.withResolvers<void>();
     const timer = setTimeout(over.resolve, drainMs);
     const ended = Promise.all([idle.promise, beside]).then(() => this.writer.idle());
@@ -278,11 +281,5 @@ export class Drives implements DriveHost {
     this.onClosing();
     this.writer.close();
     for (const drive of this.all()) drive.release("The server is shutting down");
-  }
-
-  progressed(): void {
-    // Those that wait for other executions would do so until the end.
-    if (this.#closing && !this.all().some(({ walk, seat }) => walk.inFlight > 0 && seat.state !== "lent"))
-      this.#whenIdle();
   }
 }

@@ -43,7 +43,8 @@ export class Attempt implements CodeTools, ContextSource {
   #ended: ((result: AttemptResult) => void) | undefined;
   #timer: ClockTimer | undefined;
   #controller: AbortController | undefined;
-  #abortReason: string | undefined;
+  /** Its result is not needed: another branch has won or failed, or the execution was cancelled or went back. */
+  abortReason: string | undefined;
   #endController: AbortController | undefined;
   #isOver = false;
   #runtime: StepRuntime | undefined;
@@ -60,8 +61,9 @@ export class Attempt implements CodeTools, ContextSource {
 
   run(ended: (result: AttemptResult) => void): void {
     this.#ended = ended;
-    if (this.isAborted)
-      return this.#end({ at: this.host.clock.now(), error: { message: this.#abortReason! }, isFinal: true });
+    const { abortReason } = this;
+    if (abortReason !== undefined)
+      return this.#end({ at: this.host.clock.now(), error: { message: abortReason }, isFinal: true });
     if (this.#timeoutMs > 0) armSoon(this);
     const { path, attempt } = this.plan;
     // A scope of its own: the group commit that starts this attempt runs in the scope of some other request.
@@ -193,13 +195,8 @@ export class Attempt implements CodeTools, ContextSource {
 
   /** Takes the reason as text: an Error with its stack is expensive, and most steps never read their signal. */
   abort(reason: string): void {
-    this.#abortReason ??= reason;
+    this.abortReason ??= reason;
     this.#signalAbort();
-  }
-
-  /** Its result is not needed: another branch has won or failed, or the execution was cancelled or went back. */
-  get isAborted(): boolean {
-    return this.#abortReason !== undefined;
   }
 
   /** Aborts an attempt whose walk is released. Its result is not reported, and a failure from now on is not logged. */
@@ -229,8 +226,8 @@ export class Attempt implements CodeTools, ContextSource {
   }
 
   #signalAbort(): void {
-    if (this.#abortReason === undefined || !this.#controller || this.#controller.signal.aborted) return;
-    this.#controller.abort(new Error(this.#abortReason));
+    if (this.abortReason === undefined || !this.#controller || this.#controller.signal.aborted) return;
+    this.#controller.abort(new Error(this.abortReason));
   }
 
   /** Ends the attempt by itself: a try/catch around it in user code cannot swallow it. */

@@ -20,7 +20,8 @@ interface FailedAttempt {
     readonly onFailure?: OnFailure | undefined;
   };
   readonly logger: Logger;
-  readonly isAborted: boolean;
+  /** Its result is not needed. */
+  readonly abortReason: string | undefined;
 }
 
 /** The error as it is stored. It is logged here, once. */
@@ -29,7 +30,7 @@ export function toStoredError(error: unknown, attempt: FailedAttempt, isFinal: b
   const { spans, onFailure, execution } = attempt.host;
   const message = toErrorMessage(error);
   spans.failed(path, error);
-  if (!attempt.isAborted) onFailure?.(execution.id, key, error);
+  if (attempt.abortReason === undefined) onFailure?.(execution.id, key, error);
   logFailure(error, attempt, message, isFinal);
   if (!isShown(error)) return { message };
   return error.status < 500 ? { message, shown: true, status: error.status } : { message, shown: true };
@@ -41,7 +42,7 @@ function logFailure(error: unknown, attempt: FailedAttempt, message: string, isF
   const { attempt: number, path } = plan;
   const { retry, isTolerated } = code;
   const { attempts } = retry;
-  if (attempt.isAborted) return logger.debug("Step aborted", { error, attempt: number });
+  if (attempt.abortReason !== undefined) return logger.debug("Step aborted", { error, attempt: number });
   if (!isFinal) {
     const delayMs = toRetryDelay(retry, number + 1, plan.idempotencyKey);
     return logger.warn("Step attempt failed", { error, attempt: number, attempts, delayMs });

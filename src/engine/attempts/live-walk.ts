@@ -92,7 +92,7 @@ class LiveWalk extends Interpreter implements Walk {
     this.#attempts.set(plan.key, attempt);
     const onEnd = (result: AttemptResult): void => {
       this.#attempts.delete(plan.key);
-      if (this.#counts) this.#counts[attempt.isAborted ? "aborted" : toOutcome(result)]++;
+      if (this.#counts) this.#counts[attempt.abortReason === undefined ? toOutcome(result) : "aborted"]++;
       this.#outside?.lendIfIdle();
       ended(result);
     };

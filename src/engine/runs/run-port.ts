@@ -3,7 +3,6 @@ import type { CopiedEvent, EventBody } from "../events.ts";
 import type { ExecutionState, ParkedBranch, Transition } from "../execution.ts";
 import type { AttemptPlan } from "../walk/decision.ts";
 import type { Value } from "../walk/value.ts";
-import type { NextTimes } from "./agenda.ts";
 import type { FoundTakes } from "./find-takes.ts";
 import type { JournalRow } from "./journal-row.ts";
 
@@ -81,6 +80,12 @@ export interface RunPort<Request = unknown> {
   findEvents(onFound: (found: FoundTakes) => void): void;
   /** The journal has everything: the execution has ended, or is suspended with nothing in flight. */
   leave(): void;
+}
+
+/** The next times of a run: that of a duration by the monotonic clock, that of a date by the wall clock. */
+export interface NextTimes {
+  readonly elapsed?: number | undefined;
+  readonly date?: number | undefined;
 }
 
 /** The outcome of a change that is stored. */

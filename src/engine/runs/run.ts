@@ -3,12 +3,21 @@ import type { ForkSource } from "../fork.ts";
 import type { Execution, ExecutionState, Transition } from "../execution.ts";
 import type { Value } from "../walk/value.ts";
 import type { AttemptPlan, AttemptResult, JournalInput } from "../walk/decision.ts";
-import type { NextTimes } from "./agenda.ts";
-import { fromRow, toCommandEntry, toEntry, toWakeRow, type JournalRow, type StoredWake } from "./journal-row.ts";
-import { notStarted, toWhole, type Change, type ReplayFacts, type RunPort } from "./run-port.ts";
-import { replayJournal, type Progress } from "./replay.ts";
+import {
+  fromRow,
+  toBounded,
+  toCommandEntry,
+  toEntry,
+  toWakeRow,
+  type JournalRow,
+  type StoredWake,
+} from "./journal-row.ts";
+import { notStarted, toWhole, type Change, type NextTimes, type ReplayFacts, type RunPort } from "./run-port.ts";
 import { RunWaits } from "./run-waits.ts";
-import { toBounded } from "../rules/value-bound.ts";
+import { toRowMismatch, toStatusMismatch } from "../compare-steps.ts";
+
+/** Status and epoch of an execution. */
+type Progress = Pick<ExecutionState, "status" | "epoch">;
 
 /**
  * The loop of one execution that this process drives.
@@ -30,7 +39,8 @@ export class Run<Request = unknown> {
   readonly #walk: Walk;
   readonly #port: RunPort<Request>;
   #committed: ExecutionState;
-  #decided: Progress = { status: "running", epoch: 0 };
+  /** Status and epoch as decided: ahead of the committed ones by the changes that are being written. Set only by the run. */
+  decided: Progress = { status: "running", epoch: 0 };
   /** The walk itself has suspended the execution: its branches wait. */
   #isParked = false;
   /** The number of the last event decided. */
@@ -57,21 +67,16 @@ export class Run<Request = unknown> {
     this.#bytes = Buffer.byteLength(state.execution.input);
   }
 
-  /** Status and epoch as decided: ahead of the committed ones by what is being written. */
-  get decided(): Progress {
-    return this.#decided;
-  }
-
   /** Starts a new execution. A fork starts with results of its original, which fit the code (`planFork`). */
   begin(source?: ForkSource, request?: Request): void {
-    this.#advance(() => (source ? this.#decideFork(source) : this.#decideNow()), request);
+    this.#advance(() => (source ? this.#decideFork(source) : this.#decide()), request);
   }
 
   /** Makes a transition from outside: suspend, resume, retry or cancel. */
   command(next: Transition, request?: Request): void {
     this.#isPreceded = false;
-    const { row, input } = toCommandEntry(this.#port.newRow(), this.#decided.epoch + 1, next);
-    this.#advance(() => this.#decideNow(input, row), request);
+    const { row, input } = toCommandEntry(this.#port.newRow(), this.decided.epoch + 1, next);
+    this.#advance(() => this.#decide(input, row), request);
   }
 
   /** The next time has come, or the wall clock has jumped. `request` is for the first change, if there is one. */
@@ -93,7 +98,7 @@ export class Run<Request = unknown> {
   wake(wakes: readonly StoredWake[], request: Request | undefined): void {
     const rows = wakes.map((wake) => toWakeRow(this.#port.newRow(), wake));
     this.#advance(() => {
-      const changes = rows.map((row) => this.#decideNow(fromRow(row), row));
+      const changes = rows.map((row) => this.#decide(fromRow(row), row));
       return { ...changes.at(-1)!, ...toWhole(changes), joined: rows.slice(0, -1), epoch: changes[0]!.epoch };
     }, request);
   }
@@ -103,8 +108,8 @@ export class Run<Request = unknown> {
     if (this.#isStopped || this.#isPreceded) return false;
     const { status, epoch } = this.#committed;
     // A resume that is not committed may lose against a cancel. Waits end after it.
-    if (this.#decided.status === "running") return status === "running";
-    return status === "suspended" && this.#isParked && this.#decided.epoch === epoch;
+    if (this.decided.status === "running") return status === "running";
+    return status === "suspended" && this.#isParked && this.decided.epoch === epoch;
   }
 
   /** Whether an event has ended a wait of this execution. */
@@ -121,7 +126,7 @@ export class Run<Request = unknown> {
     if (result === notStarted || !this.#walk.isWaitingFor(plan.key)) return this.#proceed();
     const kept = toBounded(result, { bytes: this.#bytes, executionBytes: this.#port.executionBytes });
     const { row, input } = toEntry(this.#port.newRow(), plan.key, kept);
-    this.#advance(() => this.#decideNow(input, row));
+    this.#advance(() => this.#decide(input, row));
   }
 
   /** The loop of an execution. */
@@ -141,26 +146,22 @@ export class Run<Request = unknown> {
     });
   }
 
-  #decideNow(input?: JournalInput, row?: JournalRow): Change {
-    return this.#decide(input, row, this.#port.clock.now());
-  }
-
-  /** `now` is the clock value from which new durations count; undefined if they follow the wall clock. */
-  #decide(input: JournalInput | undefined, row: JournalRow | undefined, now: number | undefined): Change {
+  #decide(input?: JournalInput, row?: JournalRow, facts?: ReplayFacts): Change {
     const { events, starts, parks, transition } = this.#walk.next(input);
-    if (parks.length > 0) this.#openWaits().agenda.addWaits(parks, now);
+    if (parks.length > 0)
+      this.#openWaits().agenda.addWaits(parks, facts ? row && facts.nowOf?.(row.id) : this.#port.clock.now());
     const transitions: Transition<Value>[] = [];
     if (input && "command" in input) transitions.push(input.command);
     if (input && "wake" in input) {
       this.#openWaits().ended(row!);
-      if (this.#decided.status === "suspended") transitions.push({ at: input.wake.at, to: "running", isWake: true });
+      if (this.decided.status === "suspended") transitions.push({ at: input.wake.at, to: "running", isWake: true });
     }
     if (transition) transitions.push(transition);
-    const { epoch } = this.#decided;
+    const { epoch } = this.decided;
     this.#seq += events.length;
     if (row) this.#bytes += row.bytes ?? Buffer.byteLength(row.body ?? "");
     for (const { to } of transitions) {
-      this.#decided = { status: to, epoch: this.#decided.epoch + 1 };
+      this.decided = { status: to, epoch: this.decided.epoch + 1 };
       if (to !== "running") this.#seq++; // its event
     }
     if (transitions.length > 0) this.#isParked = transition?.to === "suspended";
@@ -176,16 +177,16 @@ export class Run<Request = unknown> {
     const others = transitions.slice(0, -1);
     this.#isPreceded = true;
     this.#isParked = false;
-    this.#decided = { status: others.at(-1)?.to ?? "running", epoch: epoch + others.length };
+    this.decided = { status: others.at(-1)?.to ?? "running", epoch: epoch + others.length };
     if (transitions.at(-1)!.to !== "running") this.#seq--; // its event
   }
 
   /** Decides the start of a fork: the walk takes in the copied results, in one change. */
   #decideFork({ rows, copied }: ForkSource): Change {
-    const changes = [this.#decideNow()];
+    const changes = [this.#decide()];
     const copies = rows.map(({ row: original, key, copied: events }) => {
       const row = { ...original, id: this.#port.newRow(), key };
-      changes.push(this.#decideNow(fromRow(row), row));
+      changes.push(this.#decide(fromRow(row), row));
       return { row, original: original.id, copied: events };
     });
     const { row, at, epoch } = changes[0]!;
@@ -196,26 +197,32 @@ export class Run<Request = unknown> {
    * Walks over the rows of a journal. Attempts that were in flight at its end are started again. Returns the first mismatch
    * with the code.
    */
-  async replay(
-    pages: AsyncIterable<readonly JournalRow[]>,
-    { nowOf = () => undefined, wasPreceded = () => false }: ReplayFacts = {},
-  ): Promise<string | undefined> {
+  async replay(pages: AsyncIterable<readonly JournalRow[]>, facts: ReplayFacts = {}): Promise<string | undefined> {
     const started = new Map<string, { plan: AttemptPlan; row: number | undefined }>();
     const take = (input?: JournalInput, row?: JournalRow): void => {
       if (input && "command" in input) this.#isPreceded = false;
       if (input && "key" in input) started.delete(input.key);
-      const change = this.#decide(input, row, row && nowOf(row.id));
+      const change = this.#decide(input, row, facts);
       for (const plan of change.starts) started.set(plan.key, { plan, row: row?.id });
-      if (change.hasOwn && wasPreceded(row?.id ?? 0)) this.#takeBack(change);
+      if (change.hasOwn && facts.wasPreceded?.(row?.id ?? 0)) this.#takeBack(change);
       else if (change.hasOwn) this.#walk.confirmTransition();
     };
-    const fits = (input: JournalInput): boolean => !this.#isPreceded || "command" in input;
-    const decided = (): Progress => this.#decided;
-    const mismatch = await replayJournal(pages, { walk: this.#walk, take, fits, decided, stored: this.#committed });
-    const { clock } = this.#port;
+    let last = "the start";
+    take();
+    for await (const rows of pages)
+      for (const row of rows) {
+        const input = fromRow(row);
+        if (this.#isPreceded && !("command" in input)) return toStatusMismatch(last);
+        const key = "key" in input ? input.key : "wake" in input ? input.wake.key : undefined;
+        // For example because a sub-workflow has lost its input schema.
+        if (key !== undefined && !this.#walk.isWaitingFor(key)) return toRowMismatch(row.key);
+        take(input, row);
+        last = row.key;
+      }
     for (const { plan, row } of started.values())
-      this.#addStarts([plan], (row === undefined ? undefined : nowOf(row)) ?? clock.now());
-    return mismatch;
+      this.#addStarts([plan], (row === undefined ? undefined : facts.nowOf?.(row)) ?? this.#port.clock.now());
+    const { status, epoch } = this.#committed;
+    return this.decided.status === status && this.decided.epoch === epoch ? undefined : toStatusMismatch(last);
   }
 
   /** Ends the waits and starts the attempts whose time has come, and sets the next time; or leaves. */
@@ -274,12 +281,12 @@ export class Run<Request = unknown> {
 
   /** Whether changes were decided that are not committed, or never will be. */
   get isAhead(): boolean {
-    return this.#writing > 0 || this.#decided.epoch !== this.#committed.epoch;
+    return this.#writing > 0 || this.decided.epoch !== this.#committed.epoch;
   }
   /** Whether an attempt may start now. */
   get mayStart(): boolean {
     if (this.#isStopped || this.#isPreceded) return false;
-    return this.#committed.status === "running" && this.#decided.status === "running";
+    return this.#committed.status === "running" && this.decided.status === "running";
   }
   /** Whether an attempt or a branch waits for a time. */
   get hasTimes(): boolean {
@@ -287,8 +294,5 @@ export class Run<Request = unknown> {
   }
   get bytes(): number {
     return this.#bytes;
-  }
-  get isReleased(): boolean {
-    return this.#isReleased;
   }
 }

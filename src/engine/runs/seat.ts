@@ -31,17 +31,14 @@ export interface SeatHost {
 export class Seat implements WalkSlot {
   readonly #run: Admissible;
   readonly #host: SeatHost;
-  #state: SeatState = "waiting";
+  /** Changed only by the seat. */
+  state: SeatState = "waiting";
   /** One mark after the other: an execution that continues at once must not be marked afterwards. */
   #marked: Promise<void> | undefined;
 
   constructor(run: Admissible, host: SeatHost) {
     this.#run = run;
     this.#host = host;
-  }
-
-  get state(): SeatState {
-    return this.#state;
   }
 
   /** The execution has got a slot. */
@@ -75,6 +72,6 @@ export class Seat implements WalkSlot {
     return (this.#marked = before ? before.then(mark) : mark());
   }
   #on(event: SeatEvent): void {
-    this.#state = nextSeat(this.#state, event);
+    this.state = nextSeat(this.state, event);
   }
 }

@@ -1,5 +1,5 @@
 import { expect, it } from "vitest";
-import { toBounded } from "../../../src/engine/rules/value-bound.ts";
+import { toBounded } from "../../../src/engine/runs/journal-row.ts";
 
 const value = '"é"'; // 4 bytes, 3 characters
 const executionBytes = 10;

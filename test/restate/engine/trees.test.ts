@@ -3,7 +3,7 @@ import { randomUUID } from "node:crypto";
 import fc from "fast-check";
 import { expect, it } from "vitest";
 import { restate } from "../../../src/backends/restate/define.ts";
-import { toEventText } from "../../../src/backends/embedded/store/tables/event-text.ts";
+import { toEventText } from "../../../src/backends/embedded/store/tables/journal-table.ts";
 import type { RegisterStatus } from "../../../src/backends/restate/register/register-state.ts";
 import { toIndex } from "../../../src/backends/restate/list/list-index.ts";
 import { toRowKey, type StoredRow } from "../../../src/backends/restate/drive/rows.ts";

@@ -7,7 +7,6 @@ import type { JournalRow } from "../../../engine/runs/journal-row.ts";
 import type { Change, Copy } from "../../../engine/runs/run-port.ts";
 import { isTurn } from "../../../engine/turn-execution.ts";
 import { toText, type ReadRow } from "../../../engine/walk/value.ts";
-import { toEventText } from "./tables/event-text.ts";
 import { DataFile } from "../file/data-file.ts";
 import { ExecutionList } from "./execution-list.ts";
 import type { ConversationTable } from "./tables/conversation-table.ts";
@@ -19,7 +18,7 @@ import { UsageTable } from "./tables/usage-table.ts";
 import { ScheduleTable } from "./tables/schedule-table.ts";
 import { EventTable } from "./tables/event-table.ts";
 import { statements } from "./sql.ts";
-import { JournalTable } from "./tables/journal-table.ts";
+import { JournalTable, toEventText } from "./tables/journal-table.ts";
 import { ProcessTable } from "./tables/process-table.ts";
 import { rows, type Statements } from "./rows.ts";
 import {
@@ -170,9 +169,7 @@ export class Store {
   newNumber(): number {
     return ++this.#lastNumber;
   }
-  newRow(): number {
-    return ++this.#lastRow;
-  }
+  readonly newRow = (): number => ++this.#lastRow;
   /** The number of the last row, written or not. */
   get lastRow(): number {
     return this.#lastRow;

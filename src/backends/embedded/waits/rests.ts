@@ -1,5 +1,5 @@
 import { unknownDensity } from "../../../core/heap-weight.ts";
-import type { NextTimes } from "../../../engine/runs/agenda.ts";
+import type { NextTimes } from "../../../engine/runs/run-port.ts";
 import { groupOf, type Admissible } from "../../../engine/runs/groups.ts";
 import type { Slots } from "../../../engine/runs/slots.ts";
 import type { Drive, DriveRests } from "../drive.ts";

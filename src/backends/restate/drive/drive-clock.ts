@@ -1,5 +1,5 @@
 import type { ObjectContext, RestatePromise } from "@restatedev/restate-sdk";
-import type { NextTimes } from "../../../engine/runs/agenda.ts";
+import type { NextTimes } from "../../../engine/runs/run-port.ts";
 
 /** A time has come. */
 export interface DueInput {

@@ -1,10 +1,9 @@
 import type { ObjectContext } from "@restatedev/restate-sdk";
 import type { Walk } from "../../../engine/attempts/walk.ts";
 import { resolveTransition, type Execution, type ParkedBranch, type Transition } from "../../../engine/execution.ts";
-import type { NextTimes } from "../../../engine/runs/agenda.ts";
 import { findTakes, type FoundTakes, type Take } from "../../../engine/runs/find-takes.ts";
 import { Run } from "../../../engine/runs/run.ts";
-import type { Change, CommitOutcome, RunPort } from "../../../engine/runs/run-port.ts";
+import type { Change, CommitOutcome, RunPort, NextTimes } from "../../../engine/runs/run-port.ts";
 import type { AttemptPlan } from "../../../engine/walk/decision.ts";
 import { toText, type Value } from "../../../engine/walk/value.ts";
 import { toMailboxKey } from "../mailbox/service.ts";

@@ -1,6 +1,6 @@
 // oxlint-disable vitest/no-standalone-expect -- the checks are run inside a test
 import { expect } from "vitest";
-import { fromEventText } from "../../../../src/backends/embedded/store/tables/event-text.ts";
+import { fromEventText } from "../../../../src/backends/embedded/store/tables/journal-table.ts";
 import { toCodeTable } from "../../../../src/engine/definition/code-table.ts";
 import type { WorkflowDefinition } from "../../../../src/engine/definition/definition.ts";
 import { isClosing, type EventBody } from "../../../../src/engine/events.ts";

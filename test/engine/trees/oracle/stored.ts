@@ -1,6 +1,6 @@
 import { DatabaseSync } from "node:sqlite";
 import { expect } from "vitest";
-import { fromEventText } from "../../../../src/backends/embedded/store/tables/event-text.ts";
+import { fromEventText } from "../../../../src/backends/embedded/store/tables/journal-table.ts";
 import type { Execution } from "../../../../src/engine/execution.ts";
 import type { EventBody, StoredEvent } from "../../../../src/engine/events.ts";
 

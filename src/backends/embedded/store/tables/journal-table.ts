@@ -2,11 +2,10 @@ import type { StatementSync } from "node:sqlite";
 import { setImmediate as nextTurn } from "node:timers/promises";
 import type { JsonText } from "../../../../core/json.ts";
 import type { HistoryRow } from "../../../../engine/contract/history.ts";
-import { toEvents, type CopiedEvent, type StoredEvent } from "../../../../engine/events.ts";
+import { toEvents, type CopiedEvent, type EventBody, type StoredEvent } from "../../../../engine/events.ts";
 import { textOf, type JournalRow } from "../../../../engine/runs/journal-row.ts";
 import { firstEvent, type EventCursor, type EventPage } from "../../../../engine/runs/read-events.ts";
 import { pageRows, rows, type Statements } from "../rows.ts";
-import { fromEventText } from "./event-text.ts";
 
 /** The journals of executions, as they are read. */
 export class JournalTable {
@@ -106,3 +105,33 @@ interface EventsRow {
   seq: number;
   events: string;
 }
+
+// Starts and completions of steps are most of a file. They are stored without the names of their fields.
+type StepStart = readonly [0, from: string, stepIndex: number, stepType: string, attempt: number];
+type StepComplete = readonly [1, from: string, stepIndex: number, stepType: string, attempt: number, status: string];
+
+/** Events as they are stored. */
+export function toEventText(events: readonly EventBody[]): string {
+  return JSON.stringify(events.map(shorten));
+}
+
+export function fromEventText(text: string): EventBody[] {
+  return (JSON.parse(text) as (EventBody | StepStart | StepComplete)[]).map(lengthen);
+}
+
+function shorten(event: EventBody): EventBody | readonly unknown[] {
+  const { type, from, stepIndex, stepType, attempt, status } = event;
+  if (type === "step-start") return [0, from, stepIndex, stepType, attempt];
+  if (type === "step-complete") return [1, from, stepIndex, stepType, attempt, status];
+  return event;
+}
+
+function lengthen(event: EventBody | StepStart | StepComplete): EventBody {
+  if (!isShort(event)) return event;
+  const [, from, stepIndex, stepType, attempt, status] = event;
+  const step = { from, stepIndex, stepType, attempt };
+  return event[0] === 0 ? { type: "step-start", ...step } : { type: "step-complete", ...step, status };
+}
+
+const isShort = (event: EventBody | StepStart | StepComplete): event is StepStart | StepComplete =>
+  Array.isArray(event);

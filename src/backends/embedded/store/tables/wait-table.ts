@@ -1,6 +1,6 @@
 import type { DatabaseSync, StatementSync } from "node:sqlite";
 import type { EventFilter, Transition } from "../../../../engine/execution.ts";
-import type { NextTimes } from "../../../../engine/runs/agenda.ts";
+import type { NextTimes } from "../../../../engine/runs/run-port.ts";
 
 /**
  * The waits of executions that have no drive: `timers` by the time at which they end, `event_waits` by the event.
