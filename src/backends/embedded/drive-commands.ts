@@ -4,8 +4,7 @@ import type { Program } from "../../engine/contract/program.ts";
 import type { Execution, ExecutionState, Transition } from "../../engine/execution.ts";
 import type { ForkSource } from "../../engine/fork.ts";
 import type { Reservation } from "../../engine/runs/groups.ts";
-import { toCommandRow } from "../../engine/runs/journal-row.ts";
-import type { Change } from "../../engine/runs/run-port.ts";
+import { toCommandChange, type Change } from "../../engine/runs/run-port.ts";
 import { isTurn } from "../../engine/turn-execution.ts";
 import { Drive, type Request } from "./drive.ts";
 import { unavailable } from "./file/sqlite-error.ts";
@@ -114,52 +113,35 @@ export function commandDrive(
 }
 
 /** Makes a transition of an execution that has no drive: only its event follows from it. `onCommit` is called before it is published. */
-export function commandUndriven(
+export async function commandUndriven(
   drives: Drives,
   state: StoredState,
   next: Transition,
-  onCommit: () => void = () => {},
+  onCommit?: () => void,
 ): Promise<ExecutionState | false> {
   const { number, execution, epoch } = state;
-  const { promise, resolve, reject } = Promise.withResolvers<ExecutionState | false>();
-  const row = toCommandRow(drives.store.newRow(), epoch + 1, next);
-  const toChange = (seq: number): Change => {
-    return { row, at: next.at, events: [], transitions: [next], hasOwn: false, epoch, seq, starts: [], parks: [] };
+  const { store } = drives;
+  const row = store.newRow();
+  const work = (): { change: Change; commit: Commit } | undefined => {
+    store.waits.remove(number);
+    const change = toCommandChange(row, next, { epoch, seq: store.journals.lastSeq(number) + 1 });
+    const commit = store.save(state, change, noRow);
+    return commit && { change, commit };
   };
-  drives.writer.write<{ change: Change; commit: Commit } | undefined>({
-    work: () => {
-      drives.store.waits.remove(number);
-      const change = toChange(drives.store.journals.lastSeq(number) + 1);
-      const commit = drives.store.save(state, change, noRow);
-      return commit && { change, commit };
-    },
-    done: (saved) => {
-      onCommit();
-      if (saved) {
-        drives.rests.leavePlace(number);
-        const loaded = drives.get(execution.id);
-        if (loaded?.committed.epoch === epoch) drives.forget(loaded); // it does not know this transition
-        drives.publisher.publish(execution.id, saved.change, saved.commit);
-      }
-      resolve(saved ? saved.commit.states[0]! : false);
-    },
-    fail: (error) => reject(drives.toAnswer(error)),
-    stalled: (cause) => {
-      reject(unavailable("Storage cannot be written: nothing was changed", cause));
-      return true;
-    },
+  const saved = await drives.request(work, "nothing was changed", (made) => {
+    onCommit?.();
+    if (!made) return;
+    drives.rests.leavePlace(number);
+    const loaded = drives.get(execution.id);
+    if (loaded?.committed.epoch === epoch) drives.forget(loaded); // it does not know this transition
+    drives.publisher.publish(execution.id, made.change, made.commit);
   });
-  return promise;
+  return saved ? saved.commit.states[0]! : false;
 }
 
 /** Marks an execution that waits, in the transaction of its start or resume. */
 function markWaiting({ store, writer }: Drives, { number }: Drive): void {
-  writer.write({
-    work: () => store.processes.startWaiting(number),
-    done: () => {},
-    fail: () => {}, // only a count of crashes depends on it
-    stalled: () => true,
-  });
+  void writer.runOrPass(() => store.processes.startWaiting(number)).catch(() => {}); // only a count of crashes depends on it
 }
 
 const noRow = (): undefined => undefined;

@@ -153,19 +153,17 @@ export class Drives implements DriveHost {
     return drive;
   }
 
+  /** Like `request` of the writer. A failure while the server is shutting down is a 503. */
+  async request<T>(work: () => T, hint: string, done?: (value: T) => void): Promise<T> {
+    try {
+      return await this.writer.request(work, hint, done);
+    } catch (error) {
+      throw this.toAnswer(error);
+    }
+  }
   /** Resolves when every change that was decided before is committed or dropped. */
   written(): Promise<void> {
-    return new Promise((resolve, reject) =>
-      this.writer.write({
-        work: () => {},
-        done: resolve,
-        fail: (error) => reject(this.toAnswer(error)),
-        stalled: (cause) => {
-          reject(unavailable("Storage cannot be written: nothing was changed", cause));
-          return true;
-        },
-      }),
-    );
+    return this.request(() => {}, "nothing was changed");
   }
 
   /** Resolves when a row of an execution is committed, its code waits for others, or its drive is forgotten. One caller at a time. */

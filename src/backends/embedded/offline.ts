@@ -1,7 +1,7 @@
 import { existsSync } from "node:fs";
 import type { Engine } from "../../engine/contract/engine.ts";
 import type { ExecutionState, Transition } from "../../engine/execution.ts";
-import { toCommandRow } from "../../engine/runs/journal-row.ts";
+import { toCommandChange } from "../../engine/runs/run-port.ts";
 import { lock } from "./file/lock.ts";
 import { StoreError, toStoreError } from "./file/sqlite-error.ts";
 import { Store } from "./store/store.ts";
@@ -43,19 +43,7 @@ export function openOffline(path: string): OfflineStore {
       const next: Transition = { at: Date.now(), to: "error", cancellation: { reason } };
       if (!state || !isLegal(state, next)) return false;
       const { number, epoch } = state;
-      const row = toCommandRow(store.newRow(), epoch + 1, next);
-      const seq = store.journals.lastSeq(number) + 1;
-      const change = {
-        row,
-        at: next.at,
-        events: [],
-        transitions: [next],
-        hasOwn: false,
-        epoch,
-        seq,
-        starts: [],
-        parks: [],
-      };
+      const change = toCommandChange(store.newRow(), next, { epoch, seq: store.journals.lastSeq(number) + 1 });
       return store.transaction(() => store.save(state, change, () => undefined)) !== undefined;
     },
     close() {

@@ -130,7 +130,7 @@ export class Recovery {
       const { id, number, crashes } = suspect.found;
       if (drives.isClosing) return;
       if (!waiting.has(id)) continue;
-      await drives.writer.run(() => store.processes.isolate(number, index + 1));
+      await drives.writer.request(() => store.processes.isolate(number, index + 1));
       await waiting.whenIdle(suspect);
       if (drives.isClosing) return;
       if (!waiting.has(id)) continue;

@@ -1,5 +1,4 @@
 import type { ScheduleChange, ScheduleStore, StoredSchedule } from "../../engine/contract/schedules.ts";
-import { unavailable } from "./file/sqlite-error.ts";
 import type { ScheduleTable } from "./store/tables/schedule-table.ts";
 import type { Writer } from "./store/writer.ts";
 
@@ -23,17 +22,7 @@ export class EmbeddedSchedules implements ScheduleStore {
     return this.#file().schedules.find(id);
   }
   change(id: string, change: ScheduleChange): Promise<StoredSchedule> {
-    const { promise, resolve, reject } = Promise.withResolvers<StoredSchedule>();
     const { schedules, writer } = this.#file();
-    writer.write({
-      work: () => schedules.change(id, change),
-      done: resolve,
-      fail: reject,
-      stalled: (cause) => {
-        reject(unavailable("Storage cannot be written: the schedule has not changed", cause));
-        return true;
-      },
-    });
-    return promise;
+    return writer.request(() => schedules.change(id, change), "the schedule has not changed");
   }
 }

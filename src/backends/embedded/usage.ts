@@ -34,7 +34,11 @@ export class EmbeddedUsage implements UsageStore {
     this.#file = file;
     const onLost = (calls: number, error?: unknown): void =>
       logger.error("The usage of model calls could not be stored", { calls, error });
-    this.#queue = new UsageQueue({ write: (rows) => this.#write(rows), onLost });
+    const write = (rows: readonly UsageRow[]): Promise<boolean> => {
+      const { usage, writer } = file();
+      return writer.runOrPass(() => rows.forEach((row) => usage.add(row)));
+    };
+    this.#queue = new UsageQueue({ write, onLost });
   }
 
   count(row: UsageRow): void {
@@ -44,21 +48,6 @@ export class EmbeddedUsage implements UsageStore {
   /** Hands what waits to the writer. */
   flush(): Promise<void> {
     return this.#queue.flush();
-  }
-
-  #write(rows: readonly UsageRow[]): Promise<boolean> {
-    const { promise, resolve, reject } = Promise.withResolvers<boolean>();
-    const { usage, writer } = this.#file();
-    writer.write({
-      work: () => rows.forEach((row) => usage.add(row)),
-      done: () => resolve(true),
-      fail: reject,
-      stalled: () => {
-        resolve(false);
-        return true;
-      },
-    });
-    return promise;
   }
 
   /** Every row of the days is read, but only the groups of the page are kept. */

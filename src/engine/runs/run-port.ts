@@ -4,7 +4,7 @@ import type { ExecutionState, ParkedBranch, Transition } from "../execution.ts";
 import type { AttemptPlan } from "../walk/decision.ts";
 import type { Value } from "../walk/value.ts";
 import type { FoundTakes } from "./find-takes.ts";
-import type { JournalRow } from "./journal-row.ts";
+import { toCommandRow, type JournalRow } from "./journal-row.ts";
 
 /** The result of one input: the unit of a commit. */
 export interface Change {
@@ -42,6 +42,12 @@ export function toWhole(changes: readonly Change[]): Pick<Change, "events" | "st
     parks: changes.flatMap(({ parks }) => parks),
     transitions: changes.flatMap(({ transitions }) => transitions),
   };
+}
+
+/** A transition from outside of an execution without a run; `id` is the number of its row. */
+export function toCommandChange(id: number, next: Transition, { epoch, seq }: Pick<Change, "epoch" | "seq">): Change {
+  const row = toCommandRow(id, epoch + 1, next);
+  return { row, at: next.at, events: [], transitions: [next], hasOwn: false, epoch, seq, starts: [], parks: [] };
 }
 
 export interface Copy {

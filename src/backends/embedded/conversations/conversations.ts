@@ -27,7 +27,6 @@ import type { ConversationRow } from "../store/tables/conversation-table.ts";
 import type { MessagePlace } from "../store/message-store.ts";
 import type { Store } from "../store/store.ts";
 import { storeFull, type Space } from "../file/space.ts";
-import { unavailable } from "../file/sqlite-error.ts";
 import type { Writer } from "../store/writer.ts";
 import { TurnLines } from "./turn-line.ts";
 
@@ -114,15 +113,15 @@ export class EmbeddedConversations implements Conversations {
   }
 
   rename(key: ConversationKey, renaming: Renaming): Promise<boolean> {
-    const { store } = this.#file();
-    return this.#write(() => store.conversations.rename(toKeyText(key), renaming), "the title was not changed");
+    const { store, writer } = this.#file();
+    return writer.request(() => store.conversations.rename(toKeyText(key), renaming), "the title was not changed");
   }
 
   async remove(conversation: ConversationKey): Promise<boolean> {
     const key = toKeyText(conversation);
     await this.#options.known();
     await this.#options.loaded();
-    const { store, dropTurn, flushUsage } = this.#file();
+    const { store, writer, dropTurn, flushUsage } = this.#file();
     const kept = [...this.#kept].flatMap(([name, one]) => (one.key === key ? [name] : []));
     // From here to the first write nothing is awaited: no turn begins in between.
     const holder = this.#holders.get(key);
@@ -136,7 +135,7 @@ export class EmbeddedConversations implements Conversations {
       today: toDay(this.#options.clock.now()),
       turns: names,
       dropTurn,
-      write: (work, done) => this.#write(work, "the conversation may not be deleted", done),
+      write: (work, done) => writer.request(work, "the conversation may not be deleted", done),
     });
     // The next turn begins when this one has left, and finds nothing.
     void Promise.all([place, removed.catch(() => {})]).then(() => this.#lines.pass(key));
@@ -204,29 +203,10 @@ export class EmbeddedConversations implements Conversations {
     { isBeginning = place.turn === undefined, title = "", changed, decided, waiting }: StoreOptions = {},
   ): Promise<void> {
     lost.signal.throwIfAborted();
-    const { store } = this.#file();
+    const { store, writer } = this.#file();
     const facts = { title, now: this.#options.clock.now(), changed, decided, waiting };
     const work = (): void => store.messages.replace(place, messages, facts);
     // A step waits for the store, like its own result.
-    await this.#write(work, isBeginning ? "this turn was not stored" : undefined);
-  }
-
-  /** Writes. While the store cannot be written, it waits, or is refused with a hint. */
-  #write<T>(work: () => T, hint: string | undefined, done: (value: T) => void = () => {}): Promise<T> {
-    const { promise, resolve, reject } = Promise.withResolvers<T>();
-    this.#file().writer.write<T>({
-      work,
-      done: (value) => {
-        done(value);
-        resolve(value);
-      },
-      fail: reject,
-      stalled: (cause) => {
-        if (hint === undefined) return false;
-        reject(unavailable(`Storage cannot be written: ${hint}`, cause));
-        return true;
-      },
-    });
-    return promise;
+    await writer.request(work, isBeginning ? "this turn was not stored" : undefined);
   }
 }

@@ -1,6 +1,6 @@
 import { setImmediate as nextTurn, setTimeout as sleep } from "node:timers/promises";
 import { FileGoneError } from "../file/data-file.ts";
-import { codes, isSqliteError } from "../file/sqlite-error.ts";
+import { codes, isSqliteError, unavailable } from "../file/sqlite-error.ts";
 import type { Durations } from "../../../core/metrics.ts";
 import { runOutOfScope } from "../../../core/scope.ts";
 
@@ -53,19 +53,35 @@ export class Writer {
     this.#options = options;
   }
 
-  /** Writes in one job. */
-  run(work: () => void): Promise<void> {
-    return new Promise((resolve, reject) => this.write({ work, done: resolve, fail: reject }));
+  /**
+   * Writes for a caller; `done` is called directly after the commit. While the store cannot be written, it waits, or with a hint
+   * it is dropped and the caller gets a 503.
+   */
+  request<T>(work: () => T, hint?: string, done?: (value: T) => void): Promise<T> {
+    const { promise, resolve, reject } = Promise.withResolvers<T>();
+    this.write<T>({
+      work,
+      done: (value) => {
+        done?.(value);
+        resolve(value);
+      },
+      fail: reject,
+      stalled: (cause) => {
+        if (hint !== undefined) reject(unavailable(`Storage cannot be written: ${hint}`, cause));
+        return hint !== undefined;
+      },
+    });
+    return promise;
   }
 
-  /** Like `run`, but does not wait for a store that cannot be written for now. */
-  runOrPass(work: () => void): Promise<void> {
+  /** Writes what is not worth waiting for. Resolves to false if the store cannot be written for now. */
+  runOrPass(work: () => void): Promise<boolean> {
     return new Promise((resolve, reject) => {
       const stalled = (): true => {
-        resolve();
+        resolve(false);
         return true;
       };
-      this.write({ work, done: resolve, fail: reject, stalled });
+      this.write({ work, done: () => resolve(true), fail: reject, stalled });
     });
   }
 

@@ -9,7 +9,6 @@ import { hasRoom, type Share } from "../../../engine/rules/event-shares.ts";
 import type { SentEvent, Sending } from "../../../engine/stored/sent-event.ts";
 import type { Value } from "../../../engine/walk/value.ts";
 import type { Drive } from "../drive.ts";
-import { unavailable } from "../file/sqlite-error.ts";
 import type { Drives } from "../drives.ts";
 import type { Store } from "../store/store.ts";
 import type { Sleepers } from "./sleepers.ts";
@@ -57,30 +56,21 @@ export class Mailbox {
   }
 
   /** Stores an event. The executions that wait for it are continued after the result. */
-  send(event: SentEvent, share: Share): Promise<Sending> {
+  async send(event: SentEvent, share: Share): Promise<Sending> {
     const { store, drives, storedEvents } = this.#options;
     drives.refuseWhenClosing();
-    const { promise, resolve, reject } = Promise.withResolvers<Sending>();
-    drives.writer.write<Sending | "full">({
-      work: () => {
-        const known = store.sentEvents.compare(event);
-        if (known) return known;
-        if (!hasRoom(storedEvents, share, store.sentEvents.count(event))) return "full";
-        store.sentEvents.add(store.newNumber(), drives.clock.now(), event);
-        return "stored";
-      },
-      done: (sending) => {
-        if (sending === "full") return reject(busy("Too many events are stored", 60));
-        resolve(sending);
-        if (sending === "stored") this.#onStored(event);
-      },
-      fail: (error) => reject(drives.toAnswer(error)),
-      stalled: (cause) => {
-        reject(drives.toAnswer(unavailable("Storage cannot be written: nothing was sent", cause)));
-        return true;
-      },
+    const write = (): Sending | "full" => {
+      const known = store.sentEvents.compare(event);
+      if (known) return known;
+      if (!hasRoom(storedEvents, share, store.sentEvents.count(event))) return "full";
+      store.sentEvents.add(store.newNumber(), drives.clock.now(), event);
+      return "stored";
+    };
+    const sending = await drives.request(write, "nothing was sent", (made) => {
+      if (made === "stored") this.#onStored(event);
     });
-    return promise;
+    if (sending === "full") throw busy("Too many events are stored", 60);
+    return sending;
   }
 
   /** Offers events that were stored before the process started. */

@@ -63,7 +63,7 @@ export class Sleepers {
   async #wake(number: number): Promise<void> {
     const { store, drives, waiting } = this.#options;
     const state = store.stateOf(number);
-    if (!state) return drives.writer.run(() => store.waits.remove(number));
+    if (!state) return drives.writer.request(() => store.waits.remove(number));
     const { id } = state.execution;
     const drive = drives.get(id);
     if (drive) {
@@ -74,7 +74,7 @@ export class Sleepers {
     if (waiting.has(id)) return; // it is loaded when it gets a slot
     if (state.status === "running") return this.#endRest(state);
     if (state.status === "suspended") return this.#continue(state);
-    await drives.writer.run(() => store.waits.remove(number)); // it has ended
+    await drives.writer.request(() => store.waits.remove(number)); // it has ended
   }
 
   /**
@@ -115,7 +115,7 @@ export class Sleepers {
     if (drive.run.decided.epoch !== epoch) return; // a request was first, and this is its drive
     // Durable before its code runs: from now on a crash counts.
     await drives.writer
-      .run(() => store.waits.remove(number))
+      .request(() => store.waits.remove(number))
       .catch((error: unknown) => {
         drives.forget(drive); // without a slot it would never continue: it is loaded again
         throw error;
