@@ -9,7 +9,7 @@ import { toConsoleUrl } from "./console-url.ts";
 import { loadVisibly, openLoader } from "./project.ts";
 import {
   findIgnoredData,
-  modelProblemsOf,
+  findProblems,
   openWithPlace,
   refuseData,
   risksOf,
@@ -44,10 +44,10 @@ export async function dev(flags: ServeFlags & { https?: boolean; open?: boolean 
   announcer.started({ mode, url, ms: performance.now() - began });
   if (port === undefined && listening.port !== defaultPort) announcer.portMoved(defaultPort, listening.port);
   let risks = risksOf(server, project, { mode, host });
-  let problems = await modelProblemsOf(project);
+  let problems = await findProblems(project);
   announcer.warn([...risks, ...problems, ...findIgnoredData(project)]);
-  async function warnOfModels(next: Project): Promise<void> {
-    const found = await modelProblemsOf(next);
+  async function warnOfProblems(next: Project): Promise<void> {
+    const found = await findProblems(next);
     const known = new Set(problems.map(({ message }) => message));
     problems = found;
     announcer.warn(found.filter(({ message }) => !known.has(message)));
@@ -77,7 +77,7 @@ export async function dev(flags: ServeFlags & { https?: boolean; open?: boolean 
         const before = new Set(risks.map(({ name }) => name));
         risks = risksOf(server, next, { mode, host });
         announcer.warn(risks.filter(({ name }) => !before.has(name)));
-        void warnOfModels(next);
+        void warnOfProblems(next);
       },
     },
   });

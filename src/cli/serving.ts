@@ -1,4 +1,5 @@
-import { findModelProblems, type ModelProblem } from "../agents/models/model-problems.ts";
+import { findModelProblems } from "../agents/models/model-problems.ts";
+import { explainFormerLimit } from "../config/limits.ts";
 import { withPlace } from "../config/load-error.ts";
 import type { Loader, Project } from "../config/load.ts";
 import { cut } from "../core/cut.ts";
@@ -62,12 +63,11 @@ export function openWithPlace(project: Project, loader: Loader, parts: ServerPar
   }
 }
 
-/** The agents of a project that cannot answer. */
-export const modelProblemsOf = ({ agents, root }: Project): Promise<ModelProblem[]> =>
-  findModelProblems(
-    agents.map(({ value }) => value),
-    root,
-  );
+/** Finds the agents of a project that cannot answer, and former limits, which have no effect. */
+export async function findProblems({ agents, config, root }: Project): Promise<Warning[]> {
+  const definitions = agents.map(({ value }) => value);
+  return [...(await findModelProblems(definitions, root)), ...config.server.formerLimits.map(explainFormerLimit)];
+}
 
 export const risksOf = (
   server: OpenServer,

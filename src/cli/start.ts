@@ -5,7 +5,7 @@ import { createAnnouncer } from "./announcer.ts";
 import { loadVisibly, openLoader } from "./project.ts";
 import {
   findIgnoredData,
-  modelProblemsOf,
+  findProblems,
   openWithPlace,
   refuseData,
   risksOf,
@@ -52,7 +52,7 @@ export async function start(flags: StartFlags): Promise<void> {
   announcer.started({ mode, url, ms: performance.now() - began });
   announcer.warn([
     ...risks,
-    ...(await modelProblemsOf(project)),
+    ...(await findProblems(project)),
     ...findIgnoredData(project),
     ...(project.config.server.https ? [noHttps] : []),
   ]);

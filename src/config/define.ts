@@ -21,7 +21,15 @@ import { isSchedule, type ScheduleDefinition } from "../schedules/define.ts";
 import { isWorkflow } from "../workflows/define.ts";
 import { ConfigError } from "./error.ts";
 import { findKey } from "./frame.ts";
-import { defaultLimits, type Limits } from "./limits.ts";
+import {
+  constants,
+  constantsKey,
+  defaultLimits,
+  findFormerLimits,
+  type Bounds,
+  type Constants,
+  type Limits,
+} from "./limits.ts";
 
 /** The default export of `agents.config.ts`. */
 export interface Config {
@@ -135,7 +143,9 @@ export interface ResolvedConfig extends Omit<Config, "server"> {
   server: Omit<ServerOptions, "limits" | "allowedHosts" | "trustedProxies"> & {
     allowedHosts: string[];
     trustedProxies: string[];
-    limits: Limits;
+    limits: Bounds;
+    /** The constants that `limits` of the config still sets. */
+    formerLimits: readonly (keyof Constants)[];
   };
 }
 
@@ -160,7 +170,12 @@ export function parseConfig(config: unknown, origin: string, file?: string): Res
     mistakes.push(...findProviderMistakes(parsed.output.auth, "auth"));
   if (parsed.success && parsed.output.authorize && parsed.output.auth === undefined)
     mistakes.push(`authorize: ${noProvider}`);
-  if (parsed.success && mistakes.length === 0) return parsed.output;
+  if (parsed.success && mistakes.length === 0) {
+    const { server } = parsed.output;
+    const own = (config as { readonly [constantsKey]?: Partial<Constants> })[constantsKey];
+    const limits = { ...server.limits, ...constants, ...own };
+    return { ...parsed.output, server: { ...server, limits, formerLimits: findFormerLimits(server.limits) } };
+  }
   const [path = ""] = mistakes[0]!.split(": ");
   const place = file === undefined ? undefined : findKey(file, path.split("."));
   throw new ConfigError(mistakes.map((mistake) => `${origin}: ${mistake}`).join("\n"), { place });
@@ -233,6 +248,9 @@ const limits = Object.fromEntries(limitEntries) as {
   [K in keyof Limits]: v.OptionalSchema<v.GenericSchema<number>, number>;
 };
 
+const toFormerEntries = (value: unknown): object =>
+  Object.fromEntries(findFormerLimits(value).map((name) => [name, v.unknown()]));
+
 const windowRule = 'a number of milliseconds or a duration such as "30s" or "1m"';
 const RateLimit = object(
   {
@@ -255,7 +273,11 @@ const Server = object(
     trustedProxies: v.optional(v.array(v.custom<string>(isProxy, proxyRule), "an array of addresses and networks"), []),
     authenticatedByProxy: v.optional(v.boolean("true or false")),
     health: v.optional(v.boolean("true or false")),
-    limits: v.optional(object(limits, "an object"), {}),
+    limits: v.optional(
+      // A former limit has no effect, whatever its value.
+      v.lazy((value) => object({ ...limits, ...toFormerEntries(value) }, "an object")),
+      {},
+    ),
   },
   "an object",
 );

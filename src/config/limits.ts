@@ -7,8 +7,6 @@ export const defaultLimits = {
    * files, is still limited by `bodyBytes`. @default 26214400
    */
   chatBodyBytes: 26_214_400,
-  /** The deepest nesting of a JSON body. Exceeded: 400. @default 100 */
-  jsonDepth: 100,
   /**
    * Max bytes of heap for request bodies in flight, and for the stored conversations that models are shown. A body of
    * more than 16 KiB counts five times its size until its response has ended, its agent call has ended, and its execution has
@@ -20,16 +18,8 @@ export const defaultLimits = {
   runningExecutions: 256,
   /** Max executions in the queue. Exceeded: 503. @default 1024 */
   queuedExecutions: 1_024,
-  /** Max executions that wait for the `concurrency` of their workflow. Exceeded: 503. @default 100000 */
-  waitingExecutions: 100_000,
   /** The time limit of one attempt of a step, after which the attempt fails. 0 means no limit. @default 900000 */
   stepTimeoutMs: 900_000,
-  /** Max items of one `andForEach`. Exceeded: the step fails. @default 100000 */
-  loopItems: 100_000,
-  /** Max items of one `andForEach` that are in progress at the same time. @default 1000 */
-  loopConcurrency: 1_000,
-  /** The longest sleep during which an execution stays running; it is suspended for longer ones. @default 5000 */
-  inlineSleepMs: 5_000,
   /**
    * Max events that are kept for `andWaitFor`: one half for those of code, the other for those of all callers, and a tenth
    * of the whole for each user. Exceeded: 503. @default 100000
@@ -54,12 +44,6 @@ export const defaultLimits = {
   modelFirstByteMs: 60_000,
   /** The longest pause in a streamed answer of a model. Exceeded: the stream ends with an error. @default 60000 */
   modelGapMs: 60_000,
-  /** The largest JSON Schema that a client may send. Exceeded: 400. @default 65536 */
-  schemaBytes: 65_536,
-  /** The deepest nesting of such a schema. Exceeded: 400. @default 32 */
-  schemaDepth: 32,
-  /** The limit of CPU time to check such a schema, or a value against it. Exceeded: 400. @default 250 */
-  schemaMs: 250,
   /** The largest value of a step, as JSON. Exceeded: the step fails. @default 4194304 */
   stepValueBytes: 4_194_304,
   /** Max bytes of the input and all values of one execution, as JSON. Exceeded: the step fails. @default 67108864 */
@@ -80,31 +64,12 @@ export const defaultLimits = {
    * @default 100
    */
   sseStreamsPerCaller: 100,
-  /**
-   * Max bytes to buffer for a reader of events. Exceeded: lifecycle events are read from the journal again, others
-   * are lost. @default 1048576
-   */
-  sseBufferBytes: 1_048_576,
-  /** The time after which a reader that does not read a pending event is disconnected. @default 30000 */
-  sseStallMs: 30_000,
   /** Max open WebSockets. Exceeded: 503. @default 2000 */
   sockets: 2_000,
-  /** The largest WebSocket message. Exceeded: close code 1009. @default 65536 */
-  socketMessageBytes: 65_536,
-  /** Max bytes to buffer for a WebSocket. Exceeded: it is disconnected. @default 1048576 */
-  socketBufferBytes: 1_048_576,
-  /** Max log records to keep. The oldest are dropped. @default 10000 */
-  logRecords: 10_000,
-  /** Max bytes of log records to keep, as JSON. The oldest are dropped. @default 16777216 */
-  logBytes: 16_777_216,
-  /** The time limit to receive the headers of a request, in `start`. Exceeded: 408. @default 10000 */
-  headersMs: 10_000,
   /** The time limit to receive a whole request, in `start`. Exceeded: 408. @default 30000 */
   requestMs: 30_000,
   /** Max open connections. Further ones are closed. @default 10000 */
   maxConnections: 10_000,
-  /** The time after which a response is cut if the client takes no byte of it. @default 30000 */
-  responseStallMs: 30_000,
   /** The time after SIGTERM in which `start` serves as before while `/ready` is 503. @default 1000 */
   drainNoticeMs: 1_000,
   /** The time that open requests and running steps get to finish after `drainNoticeMs`. @default 10000 */
@@ -112,3 +77,59 @@ export const defaultLimits = {
 };
 /** The limits of the server. Sizes are in bytes, times in milliseconds. */
 export type Limits = typeof defaultLimits;
+
+/** Bounds that a config cannot change. `docs/internals/constants.md` has the same table. */
+export const constants = {
+  /** The deepest nesting of a JSON body. Exceeded: 400. */
+  jsonDepth: 100,
+  /** Max executions that wait for the `concurrency` of their workflow. Exceeded: 503. */
+  waitingExecutions: 100_000,
+  /** Max items of one `andForEach`. Exceeded: the step fails. */
+  loopItems: 100_000,
+  /** Max items of one `andForEach` that are in progress at the same time. */
+  loopConcurrency: 1_000,
+  /** The longest sleep during which an execution stays running. A longer one suspends it. */
+  inlineSleepMs: 5_000,
+  /** The largest JSON Schema that a client may send. Exceeded: 400. */
+  schemaBytes: 65_536,
+  /** The deepest nesting of such a schema. Exceeded: 400. */
+  schemaDepth: 32,
+  /** The limit of CPU time to check such a schema, or a value against it. Exceeded: 400. */
+  schemaMs: 250,
+  /** Max bytes to buffer for a reader of events. Exceeded: lifecycle events are read from the journal again, others are lost. */
+  sseBufferBytes: 1_048_576,
+  /** The time after which a reader that does not read a pending event is disconnected. */
+  sseStallMs: 30_000,
+  /** The largest WebSocket message. Exceeded: close code 1009. */
+  socketMessageBytes: 65_536,
+  /** Max bytes to buffer for a WebSocket. Exceeded: it is disconnected. */
+  socketBufferBytes: 1_048_576,
+  /** Max log records to keep. The oldest are dropped. */
+  logRecords: 10_000,
+  /** Max bytes of log records to keep, as JSON. The oldest are dropped. */
+  logBytes: 16_777_216,
+  /** The time limit to receive the headers of a request, in `start`. Exceeded: 408. */
+  headersMs: 10_000,
+  /** The time after which a response is cut if the client takes no byte of it. */
+  responseStallMs: 30_000,
+};
+export type Constants = typeof constants;
+
+/** Everything that bounds the server: the limits of its config, and the constants. */
+export interface Bounds extends Limits, Constants {}
+
+/** The key of a config under which our own tests set constants. Users cannot rely on it. */
+export const constantsKey: unique symbol = Symbol.for("agentserve.constants");
+
+/** Returns the constants that were limits once, and that `server.limits` of a config still sets. */
+export function findFormerLimits(limits: unknown): (keyof Constants)[] {
+  return typeof limits === "object" && limits !== null ? Object.keys(limits).filter(isConstant) : [];
+}
+
+const isConstant = (name: string): name is keyof Constants => Object.hasOwn(constants, name);
+
+/** The message about a former limit, for `dev`, which ignores it, and `start`, which refuses it. */
+export const explainFormerLimit = (name: keyof Constants): { message: string; hint: string } => ({
+  message: `server.limits.${name} is a constant now: ${constants[name]}`,
+  hint: "remove it from the config",
+});

@@ -1,5 +1,7 @@
 import { setTimeout as sleep } from "node:timers/promises";
-import type { Config } from "../config/define.ts";
+import type { Config, ResolvedConfig } from "../config/define.ts";
+import { ConfigError } from "../config/error.ts";
+import { explainFormerLimit } from "../config/limits.ts";
 import { toProject, type Project } from "../config/load.ts";
 import type { Snapshot } from "../config/snapshot.ts";
 import { shuttingDown } from "../core/error.ts";
@@ -78,6 +80,7 @@ export interface OpenServer extends Server {
 export function openServer(project: Project, parts: ServerParts): OpenServer {
   const { mode, heldMs } = parts;
   const { server } = project.config;
+  if (mode === "start") refuseFormerLimits(server.formerLimits);
   const assembled = assemble(project, parts, { open: openOrRefuse, current: () => current().snapshot });
   const {
     engine,
@@ -245,3 +248,9 @@ export function openServer(project: Project, parts: ServerParts): OpenServer {
 
 /** The time to export the last spans, within another `drainMs`. */
 const flushMs = 3_000;
+
+function refuseFormerLimits(names: ResolvedConfig["server"]["formerLimits"]): void {
+  if (names.length === 0) return;
+  const mistakes = names.map(explainFormerLimit);
+  throw new ConfigError(mistakes.map(({ message }) => message).join("\n"), { hint: mistakes[0]?.hint });
+}

@@ -16,7 +16,7 @@ export interface TestServerOptions {
 
 /** A server made by `createServer()` of `agentserve/testing`. */
 export interface TestServer extends Server {
-  /** The records that the server has logged, oldest first, up to `limits.logRecords` and `limits.logBytes`. */
+  /** The records that the server has logged, oldest first: the last 10,000, and at most 16 MiB. */
   logs(): LogRecord[];
 }
 

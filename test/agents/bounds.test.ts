@@ -5,6 +5,7 @@ import { describe, expect, it } from "vitest";
 import { z } from "zod";
 import { defineAgent, defineTool, defineWorkflow, type AgentContext, type Config } from "agentserve";
 import { echoModel, scriptedModel, type ScriptedStep } from "agentserve/models";
+import { withBounds } from "../harness/bounds.ts";
 import { neverMs } from "../harness/patience.ts";
 import { startTestServer, type Target, type TestServer } from "../harness/server.ts";
 
@@ -39,8 +40,8 @@ async function* endless(): AsyncGenerator<LanguageModelV4StreamPart> {
 describe("a server that closes", () => {
   for (const endpoint of ["stream", "chat"]) {
     it(`closes although a reader of ${endpoint} takes nothing`, async () => {
-      const limits = { drainMs: 300, sseStallMs: neverMs };
-      const { server } = await play([() => endless()], {}, { server: { limits } }, "start");
+      const bounds = { drainMs: 300, sseStallMs: neverMs };
+      const { server } = await play([() => endless()], {}, withBounds(bounds, {}), "start");
       const body = JSON.stringify({ input: [user("hi")] });
       const { hostname, port } = new URL((await server.send("/doc", {})).url);
       const socket = connect(Number(port), hostname);

@@ -10,6 +10,7 @@ import fc from "fast-check";
 import * as v from "valibot";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { toLine } from "../faults/agents/turns.ts";
+import { withBounds } from "../harness/bounds.ts";
 import { finishPart } from "../harness/finish-part.ts";
 import { onFile } from "../harness/backends.ts";
 import { createGates } from "../harness/gates.ts";
@@ -78,7 +79,7 @@ const talker = defineAgent({ id: "talker", ...common });
 const other = defineAgent({ id: "other", ...common });
 const forgetful = defineAgent({ id: "forgetful", memory: false, ...common });
 // Schemas are not what is tested here: on a busy machine 250 ms may be too short for one.
-const agents = { agents: [talker, other, forgetful], server: { limits: { schemaMs: 10_000 } } };
+const agents = withBounds({ schemaMs: 10_000 }, { agents: [talker, other, forgetful] });
 
 // The oracle: a plain list of messages, by the rules of docs/agents.md.
 

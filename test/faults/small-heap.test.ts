@@ -29,7 +29,8 @@ const slow = defineWorkflow({ id: "slow" }).andThen({ id: "wait", execute: async
 export default defineConfig({
   agents: [defineAgent({ id: "slow", instructions: "", model })],
   workflows: [slow],
-  server: { limits: { headersMs: 3_600_000, requestMs: 3_600_000 } },
+  server: { limits: { requestMs: 3_600_000 } },
+  [Symbol.for("agentserve.constants")]: { headersMs: 3_600_000 },
 });
 `;
 

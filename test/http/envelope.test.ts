@@ -1,11 +1,12 @@
 import { once } from "node:events";
 import { connect } from "node:net";
 import { expect, it } from "vitest";
+import { withBounds } from "../harness/bounds.ts";
 import type { Init } from "../harness/client.ts";
 import { seen, testRows } from "../harness/rows.ts";
 import { describeServer } from "../harness/server.ts";
 
-const config = { server: { limits: { bodyBytes: 1_000, jsonDepth: 5 } } };
+const config = withBounds({ bodyBytes: 1_000, jsonDepth: 5 }, {});
 const deep = (levels: number): string =>
   `{"options":{"context":${'{"a":'.repeat(levels - 2)}1${"}".repeat(levels - 2)}}}`;
 const json = { "content-type": "application/json" };
@@ -237,7 +238,7 @@ describeServer("the connection", { config, rows: testRows, only: ["dev", "start"
 
 const slow = {
   // More for the headers than for the whole request: Node itself would refuse to start.
-  config: { server: { limits: { headersMs: 9_000, requestMs: 400 } } },
+  config: withBounds({ headersMs: 9_000, requestMs: 400 }, {}),
   rows: testRows,
   only: ["start" as const],
 };

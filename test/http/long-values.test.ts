@@ -5,6 +5,7 @@ import { z } from "zod";
 import { defineAgent, defineWorkflow, ServeError } from "agentserve";
 import { echoModel } from "agentserve/models";
 import type { OpenApi } from "../../src/pages/document/openapi.ts";
+import { withBounds } from "../harness/bounds.ts";
 import { startServer, startTestServer, type TestServer } from "../harness/server.ts";
 import { bySize } from "../harness/size.ts";
 
@@ -37,8 +38,7 @@ const workflows = [
 ];
 const agents = [defineAgent({ id: "helper", instructions: "Help.", model: echoModel() })];
 
-const open = () =>
-  startServer("in process", { config: { workflows, agents, server: { limits: { schemaMs: 10_000 } } } });
+const open = () => startServer("in process", { config: withBounds({ schemaMs: 10_000 }, { workflows, agents }) });
 
 /** Returns every error body that is too long, by what was sent. */
 async function findLongErrors(server: TestServer, requests: readonly [path: string, body?: unknown][]) {

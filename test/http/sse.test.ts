@@ -3,6 +3,7 @@ import fc from "fast-check";
 import { describe, expect, it, onTestFinished, vi } from "vitest";
 import { toWebResponse } from "../../src/http/envelope.ts";
 import { createStreams, EventStream } from "../../src/http/sse.ts";
+import { withBounds } from "../harness/bounds.ts";
 import { neverMs } from "../harness/patience.ts";
 import { seen, testRows } from "../harness/rows.ts";
 import { describeServer } from "../harness/server.ts";
@@ -10,7 +11,7 @@ import { bySize } from "../harness/size.ts";
 import { eventually } from "../harness/waiting.ts";
 
 // A reader that has disconnected is noticed by its connection, not by the time that it does not read.
-const config = { server: { limits: { sseStreams: 2, sseStallMs: neverMs } } };
+const config = withBounds({ sseStreams: 2, sseStallMs: neverMs }, {});
 
 describeServer("an event stream", { config, rows: testRows }, (server) => {
   const read = async (path: string, signal?: AbortSignal) => {
@@ -78,7 +79,7 @@ describeServer("an event stream", { config, rows: testRows }, (server) => {
   });
 });
 
-const stalling = { server: { limits: { sseStallMs: 300 } } };
+const stalling = withBounds({ sseStallMs: 300 }, {});
 describeServer("a reader who never reads", { config: stalling, rows: testRows, only: ["dev", "start"] }, (server) => {
   it("stops the generator of a reader that does not read, and cuts it after sseStallMs", async () => {
     const { made, returned } = seen;

@@ -48,7 +48,7 @@ it(
 it(
   `gives each of ${readers} readers of running executions every event, and the result as the last one`,
   async () => {
-    const server = await serve({ gated: true, limits: { sseStreamsPerCaller: readers } });
+    const server = await serve({ gated: true, bounds: { sseStreamsPerCaller: readers } });
     const ids = Array.from({ length: 20 }, (_, n) => `g${n}`);
     for (const executionId of ids) {
       const started = await server.post("/workflows/gated/execute", { input: {}, options: { executionId } }, async);

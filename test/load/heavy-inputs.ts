@@ -25,7 +25,7 @@ export function itSurvivesInputs(kind: string, pad: (space: number) => string): 
     `survives ${count} executions with inputs of 2 MB at once with a heap of ${heapMb} MB: ${kind}`,
     async () => {
       // On a busy machine, a body takes longer to arrive than the default allows.
-      const server = await serve({ heapMb, limits: { headersMs: 600_000, requestMs: 600_000 } });
+      const server = await serve({ heapMb, bounds: { headersMs: 600_000, requestMs: 600_000 } });
       const start = async (n: number): Promise<Answer> => {
         const headers: Record<string, string> = n < count && n % 2 === 0 ? { prefer: "respond-async" } : {};
         const response = await server.post("/workflows/heavy/execute", toBody(n), headers).catch(toLost);

@@ -1,12 +1,13 @@
-// The config that the tests of this folder serve, with `agentserve start`. LOAD_LIMITS has the limits as JSON, LOAD_SECRET
+// The config that the tests of this folder serve, with `agentserve start`. LOAD_BOUNDS has limits and constants as JSON, LOAD_SECRET
 // requires tokens, and LOAD_GATED holds the steps of the gated workflows until POST /gate.
 import { memoryUsage } from "node:process";
 import { setTimeout as sleep } from "node:timers/promises";
 import { andAll, andRace, andThen, defineAgent, defineConfig, defineTool, defineWorkflow, jwtAuth } from "agentserve";
 import { echoModel } from "agentserve/models";
 import * as v from "valibot";
+import { withBounds } from "../harness/bounds.ts";
 
-const { LOAD_LIMITS = "{}", LOAD_SECRET, LOAD_GATED, LOAD_MORE = "0" } = process.env;
+const { LOAD_BOUNDS = "{}", LOAD_SECRET, LOAD_GATED, LOAD_MORE = "0" } = process.env;
 const gate = { ...Promise.withResolvers<void>(), isOpen: LOAD_GATED === undefined };
 if (gate.isOpen) gate.resolve();
 
@@ -102,10 +103,9 @@ const more = Array.from({ length: Number(LOAD_MORE) }, (_, n) =>
   defineWorkflow({ id: `more-${n}`, purpose: "A long purpose. ".repeat(300) }).andThen({ id: "s", execute: () => n }),
 );
 
-export default defineConfig({
+const config = defineConfig({
   agents: [support, plain, failing],
   workflows: [counting, refund, broken, draft, branches, nested, gated, noisy, heavy, ...more],
-  server: { limits: JSON.parse(LOAD_LIMITS) },
   ...(LOAD_SECRET && { auth: jwtAuth({ secret: LOAD_SECRET, ownership: true }) }),
   configureApp(app) {
     app.post("/gate", () => {
@@ -119,3 +119,5 @@ export default defineConfig({
     });
   },
 });
+
+export default withBounds(JSON.parse(LOAD_BOUNDS), config);

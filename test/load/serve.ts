@@ -1,5 +1,6 @@
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
+import type { Bounds } from "../../src/config/limits.ts";
 import { agentserve, type Child } from "../harness/cli.ts";
 import { createProject } from "../harness/project.ts";
 
@@ -19,7 +20,8 @@ export interface LoadedServer {
   get(path: string): Promise<Response>;
 }
 export interface ServeOptions {
-  limits?: Record<string, number>;
+  /** Limits and constants. */
+  bounds?: Partial<Bounds>;
   /** Requires tokens that are signed with it. */
   secret?: string;
   /** Holds the gated workflows until `POST /gate`. */
@@ -31,12 +33,12 @@ export interface ServeOptions {
 }
 
 /** Serves `host.ts` with `agentserve start`, in a process that is killed at the end of the test. */
-export async function serve({ limits = {}, secret, gated, more, heapMb }: ServeOptions = {}): Promise<LoadedServer> {
+export async function serve({ bounds = {}, secret, gated, more, heapMb }: ServeOptions = {}): Promise<LoadedServer> {
   const data = join(createProject({}), "data.db");
   const env: NodeJS.ProcessEnv = {
     ...process.env,
     NODE_OPTIONS: `--expose-gc${heapMb ? ` --max-old-space-size=${heapMb}` : ""}`,
-    LOAD_LIMITS: JSON.stringify(limits),
+    LOAD_BOUNDS: JSON.stringify(bounds),
     ...(secret && { LOAD_SECRET: secret }),
     ...(gated && { LOAD_GATED: "1" }),
     ...(more && { LOAD_MORE: String(more) }),

@@ -14,7 +14,7 @@ it(
   `keeps nothing of ${requests} requests: in their second half, the heap grows by less than ${maxMb} MB`,
   async () => {
     // Full after the first samples: records that are kept by intention do not count as growth.
-    const server = await serve({ limits: { logRecords: 100 } });
+    const server = await serve({ bounds: { logRecords: 100 } });
     const statuses: Record<string, number> = {};
     const curve: number[] = [];
     let sent = 0;

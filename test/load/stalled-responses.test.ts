@@ -13,7 +13,7 @@ const timeout = bySize(300_000, 1_200_000);
 it(
   `cuts ${readers} clients that do not read a response, and frees what they have cost`,
   async () => {
-    const server = await serve({ limits: { responseStallMs: 2_000 }, more: 1_350 });
+    const server = await serve({ bounds: { responseStallMs: 2_000 }, more: 1_350 });
     const paths = ["/doc", "/workflows"];
     const sizes = await Promise.all(
       paths.map(async (path) => (await (await server.get(path)).arrayBuffer()).byteLength),

@@ -12,7 +12,7 @@ const timeout = bySize(300_000, 1_200_000);
 it(
   `cuts ${readers} readers of events that stop reading, and keeps at most a buffer for each until then`,
   async () => {
-    const server = await serve({ limits: { sseStallMs: 2_000 }, gated: true });
+    const server = await serve({ bounds: { sseStallMs: 2_000 }, gated: true });
     const started = await server.post(
       "/workflows/noisy/execute",
       { input: {}, options: { executionId: "n" } },

@@ -150,7 +150,7 @@ export const workflows: readonly Mutation[] = [
     suite: "test/workflows/loops/do-branch-map.test.ts",
   },
   {
-    breaks: "A loop with exactly limits.loopItems items fails",
+    breaks: "A loop with exactly loopItems items fails",
     file: "src/workflows/steps/and-for-each.ts",
     find: `if (found.length > loopItems)`,
     replace: `if (found.length >= loopItems)`,
@@ -211,6 +211,13 @@ export const workflows: readonly Mutation[] = [
     find: `next: (after) => (Math.floor(after / ms) + 1) * ms,`,
     replace: `next: (after) => (Math.round(after / ms) + 1) * ms,`,
     suite: "test/schedules/times.test.ts",
+  },
+  {
+    breaks: "A config sets a constant that was a limit",
+    file: "src/config/define.ts",
+    find: `const limits = { ...server.limits, ...constants, ...own };`,
+    replace: `const limits = { ...constants, ...server.limits, ...own };`,
+    suite: "test/cli/former-limits.test.ts",
   },
   {
     breaks: "Every limit may be 0",

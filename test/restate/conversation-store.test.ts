@@ -5,7 +5,7 @@ import { embedded } from "agentserve";
 import fc from "fast-check";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { restate } from "../../src/backends/restate/define.ts";
-import { defaultLimits } from "../../src/config/limits.ts";
+import { constants, defaultLimits } from "../../src/config/limits.ts";
 import type { Backend } from "../../src/engine/contract/backend.ts";
 import type { Conversations, History, MessageRow, StoredMessage } from "../../src/engine/contract/conversations.ts";
 import { patienceMs, patientTimeouts } from "../harness/patience.ts";
@@ -44,6 +44,7 @@ describe("a conversation on Restate", () => {
   async function open(backend: Backend, conversationBytes = 8_388_608): Promise<Conversations> {
     const { engine, conversations } = backend.open({
       ...defaultLimits,
+      ...constants,
       conversationBytes,
       root: import.meta.dirname,
       logger: createTestLogger([]),

@@ -3,6 +3,7 @@ import { existsSync } from "node:fs";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { andThen, defineSchedule, defineWorkflow } from "../../src/index.ts";
+import { withBounds } from "../harness/bounds.ts";
 import type { Hosted } from "../harness/hosted.ts";
 import { serveReplica, type ReplicaPlace } from "./serve-replica.ts";
 import type { StartedStep } from "./replicas.ts";
@@ -122,9 +123,9 @@ export default function create(place: Options, send: (step: StartedStep) => void
     .andThen({ id: "end", execute: ({ data }) => data });
   /** The workflow of the schedule. */
   const tick = defineWorkflow({ id: "tick" }).andThen(step("only", async () => {}));
-  const limits = { runningExecutions: 1_000, queuedExecutions: 1_000, inlineSleepMs: 1 };
+  const bounds = { runningExecutions: 1_000, queuedExecutions: 1_000, inlineSleepMs: 1 };
   const workflows = [slow, gated, limited, ask, nap, orders, turns, child, parent, tick, ...each];
   const schedules =
     every === undefined ? [] : [defineSchedule({ id: "each", every, workflow: tick, overlap: "allow" })];
-  return serveReplica(place, { workflows, schedules, server: { limits } });
+  return serveReplica(place, withBounds(bounds, { workflows, schedules }));
 }

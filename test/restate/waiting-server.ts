@@ -1,9 +1,11 @@
 import { randomUUID } from "node:crypto";
 import { expect, onTestFinished } from "vitest";
 import { restate, type RestateBackendOptions } from "../../src/backends/restate/define.ts";
+import { withBounds } from "../harness/bounds.ts";
 import { patienceMs, patientTimeouts } from "../harness/patience.ts";
 import type { TestBackend } from "../harness/backends.ts";
 import type { Config } from "../../src/config/define.ts";
+import type { Bounds } from "../../src/config/limits.ts";
 import { startServer, type TestServer } from "../harness/server.ts";
 import { query } from "./replica-process.ts";
 import { freePort } from "./restate-server.ts";
@@ -22,9 +24,9 @@ export async function createPlace(options: Partial<RestateBackendOptions> = {}) 
   return {
     name,
     port,
-    async start(workflows: Workflows, limits: object = {}, more: Config = {}) {
+    async start(workflows: Workflows, bounds: Partial<Bounds> = {}, more: Config = {}) {
       await last?.close();
-      const started = await openHere({ name: "restate", create }, workflows, limits, more);
+      const started = await openHere({ name: "restate", create }, workflows, bounds, more);
       last = started.server;
       return started;
     },
@@ -51,12 +53,12 @@ export async function createPlace(options: Partial<RestateBackendOptions> = {}) 
 }
 
 /** A server at a place of its own. */
-export const startHere = async (workflows: Workflows, limits: object = {}) =>
-  (await createPlace()).start(workflows, limits);
+export const startHere = async (workflows: Workflows, bounds: Partial<Bounds> = {}) =>
+  (await createPlace()).start(workflows, bounds);
 
-async function openHere(backend: TestBackend, workflows: Workflows, limits: object, more: Config) {
+async function openHere(backend: TestBackend, workflows: Workflows, bounds: Partial<Bounds>, more: Config) {
   const server = await startServer("start", {
-    config: { ...more, workflows, server: { limits: { drainMs: 50, ...limits } } },
+    config: withBounds({ drainMs: 50, ...bounds }, { ...more, workflows }),
     backend,
   });
   const state = async (id: string, workflow = workflows[0]!.id) =>

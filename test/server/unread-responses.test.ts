@@ -2,6 +2,7 @@ import { once } from "node:events";
 import { connect, type Socket } from "node:net";
 import { setTimeout as sleep } from "node:timers/promises";
 import { expect, it, onTestFinished } from "vitest";
+import { withBounds } from "../harness/bounds.ts";
 import { describeServer, type TestServer } from "../harness/server.ts";
 import { eventually, until, within } from "../harness/waiting.ts";
 
@@ -13,32 +14,34 @@ const responseStallMs = 400;
 const handled = { now: 0, most: 0, all: 0 };
 let endless: "running" | "cancelled" = "running";
 
-const config = {
-  server: { limits: { responseStallMs, maxConnections: 40 } },
-  configureApp: (app: any) =>
-    app
-      .get("/large", () => large)
-      .get("/small", () => small)
-      .get("/busy", async () => {
-        handled.all++;
-        handled.most = Math.max(handled.most, ++handled.now);
-        await sleep(1);
-        handled.now--;
-        return small;
-      })
-      .get("/endless", () => {
-        const chunk = new Uint8Array(65_536);
-        const body = new ReadableStream({
-          pull: (controller) => controller.enqueue(chunk),
-          cancel: () => void (endless = "cancelled"),
-        });
-        return new Response(body);
-      })
-      .get("/slow", async () => {
-        await sleep(responseStallMs * 3);
-        return small;
-      }),
-};
+const config = withBounds(
+  { responseStallMs, maxConnections: 40 },
+  {
+    configureApp: (app: any) =>
+      app
+        .get("/large", () => large)
+        .get("/small", () => small)
+        .get("/busy", async () => {
+          handled.all++;
+          handled.most = Math.max(handled.most, ++handled.now);
+          await sleep(1);
+          handled.now--;
+          return small;
+        })
+        .get("/endless", () => {
+          const chunk = new Uint8Array(65_536);
+          const body = new ReadableStream({
+            pull: (controller) => controller.enqueue(chunk),
+            cancel: () => void (endless = "cancelled"),
+          });
+          return new Response(body);
+        })
+        .get("/slow", async () => {
+          await sleep(responseStallMs * 3);
+          return small;
+        }),
+  },
+);
 
 /** Opens a connection whose bytes are not read until the test reads them. */
 async function open(server: TestServer, text = ""): Promise<Socket> {

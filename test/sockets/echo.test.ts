@@ -3,15 +3,14 @@ import { connect } from "node:net";
 import { defineWebSocketHandler, HTTPError } from "h3";
 import { expect, it, vi } from "vitest";
 import type { Config } from "../../src/config/define.ts";
+import { withBounds } from "../harness/bounds.ts";
 import { testRows } from "../harness/rows.ts";
 import { describeServer } from "../harness/server.ts";
 import { eventually } from "../harness/waiting.ts";
 
-const config: Config = {
-  server: {
-    cors: { origin: ["http://friend.test"] },
-    limits: { sockets: 3, socketMessageBytes: 1_000, socketBufferBytes: 100_000 },
-  },
+const bounds = { sockets: 3, socketMessageBytes: 1_000, socketBufferBytes: 100_000 };
+const config: Config = withBounds(bounds, {
+  server: { cors: { origin: ["http://friend.test"] } },
   configureApp(app) {
     app.use((event) => void event.res.headers.set("x-mine", "1"));
     app.get("/own", defineWebSocketHandler({ open: (peer) => void peer.send('"own"') }));
@@ -27,7 +26,7 @@ const config: Config = {
     app.get("/rejects", defineWebSocketHandler({ message: rejects }));
     app.get("/plain", () => "plain");
   },
-};
+});
 
 describeServer("/ws", { config, only: ["dev", "start"] }, (server) => {
   it("sends every message to /ws back, JSON parsed and other text as a string", async () => {
@@ -173,38 +172,40 @@ describeServer(
 );
 
 const pushed = { cut: 0 };
-const pushing: Config = {
-  server: {
-    limits: { socketBufferBytes: 100_000 },
-    cors: { origin: (origin) => (origin.endsWith(".good.test") ? origin : "http://good.test") },
+const pushing: Config = withBounds(
+  { socketBufferBytes: 100_000 },
+  {
+    server: {
+      cors: { origin: (origin) => (origin.endsWith(".good.test") ? origin : "http://good.test") },
+    },
+    configureApp(app) {
+      app.get(
+        "/push",
+        defineWebSocketHandler({
+          open(peer) {
+            const timer = setInterval(() => void peer.send("x".repeat(100_000)), 1);
+            peer.context["timer"] = timer;
+          },
+          close(peer) {
+            pushed.cut++;
+            clearInterval(peer.context["timer"] as NodeJS.Timeout);
+          },
+        }),
+      );
+      app.get("/locked", () => {
+        throw new HTTPError({ status: 401, message: "who are you?", headers: { "www-authenticate": "Basic" } });
+      });
+      app.get(
+        "/broken",
+        defineWebSocketHandler({
+          upgrade() {
+            throw new Error("a detail that nobody may see");
+          },
+        }),
+      );
+    },
   },
-  configureApp(app) {
-    app.get(
-      "/push",
-      defineWebSocketHandler({
-        open(peer) {
-          const timer = setInterval(() => void peer.send("x".repeat(100_000)), 1);
-          peer.context["timer"] = timer;
-        },
-        close(peer) {
-          pushed.cut++;
-          clearInterval(peer.context["timer"] as NodeJS.Timeout);
-        },
-      }),
-    );
-    app.get("/locked", () => {
-      throw new HTTPError({ status: 401, message: "who are you?", headers: { "www-authenticate": "Basic" } });
-    });
-    app.get(
-      "/broken",
-      defineWebSocketHandler({
-        upgrade() {
-          throw new Error("a detail that nobody may see");
-        },
-      }),
-    );
-  },
-};
+);
 describeServer("a host's sockets", { config: pushing, only: ["dev", "start"] }, (server) => {
   it("cuts the host's WebSocket whose client does not read what is pushed", async () => {
     const socket = await server.socket("/push");

@@ -3,6 +3,7 @@ import { restate } from "agentserve/backends/restate";
 import { echoModel, scriptedModel } from "agentserve/models";
 import { createClock, createServer } from "agentserve/testing";
 import { expect, expectTypeOf, it, onTestFinished, vi } from "vitest";
+import { withBounds } from "../harness/bounds.ts";
 
 const fails = defineWorkflow({ id: "fails" }).andThen({
   id: "pay",
@@ -34,14 +35,14 @@ it("a test server logs nothing to the terminal or to the logger of the config, a
   ]);
 });
 
-it("a test server keeps as many log records as limits.logRecords", async () => {
+it("a test server keeps as many log records as logRecords", async () => {
   const chatty = defineWorkflow({ id: "chatty" }).andThen({
     id: "say",
     execute: ({ logger }) => {
       for (let n = 0; n < 50; n++) logger.info(String(n));
     },
   });
-  const { server, post } = serve({ workflows: [chatty], server: { limits: { logRecords: 10 } } });
+  const { server, post } = serve(withBounds({ logRecords: 10 }, { workflows: [chatty] }));
   await post("/workflows/chatty/execute", { input: {} });
   expect(server.logs().map(({ message }) => message)).toEqual(Array.from({ length: 10 }, (_, n) => String(40 + n)));
 });

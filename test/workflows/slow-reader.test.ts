@@ -2,6 +2,7 @@ import { once } from "node:events";
 import { connect } from "node:net";
 import { defineWorkflow } from "agentserve";
 import { expect, it } from "vitest";
+import { withBounds } from "../harness/bounds.ts";
 import { chosenBackend } from "../harness/backends.ts";
 import { describeServer } from "../harness/server.ts";
 import { eventually } from "../harness/waiting.ts";
@@ -19,7 +20,7 @@ const noisy = defineWorkflow({ id: "noisy" }).andThen({
 });
 describeServer(
   "a reader who stops reading",
-  { config: { workflows: [noisy], server: { limits: { sseBufferBytes: 100_000 } } }, only: ["start"] },
+  { config: withBounds({ sseBufferBytes: 100_000 }, { workflows: [noisy] }), only: ["start"] },
   (server) => {
     it("drops live events beyond sseBufferBytes for a reader that stops reading, and cancels nothing", async () => {
       const { port } = new URL((await server.send("/workflows", {})).url);

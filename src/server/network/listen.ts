@@ -4,7 +4,7 @@ import { createServer, type Server as HttpServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import { setTimeout as sleep } from "node:timers/promises";
 import { setFlagsFromString } from "node:v8";
-import type { Limits } from "../../config/limits.ts";
+import type { Bounds } from "../../config/limits.ts";
 import { createUpgrade, type UpgradeOptions } from "../../sockets/upgrade.ts";
 import type { Mode } from "../app.ts";
 import { trackConnections } from "./connections.ts";
@@ -28,7 +28,7 @@ export interface ListenOptions {
   readonly countedSocket: UpgradeOptions["counted"];
   readonly report: (error: unknown) => void;
   readonly warn: (message: string, data: Record<string, unknown>) => void;
-  readonly limits: Limits;
+  readonly limits: Bounds;
 }
 /** A server that listens on a port. */
 export interface ListeningServer {

@@ -27,8 +27,8 @@ export type ForEachOptions<
 /** The options of `andForEach()` beside its items and its steps. */
 export interface ForEachRules<OnError> extends Omit<StepOptions, "retry" | "timeout"> {
   /**
-   * Max items that are in progress at the same time; `Infinity` for as many as `limits.loopConcurrency`. An item that
-   * sleeps or waits is in progress. @default 1
+   * Max items that are in progress at the same time; `Infinity` means 1,000. An item that sleeps or waits is in progress.
+   * @default 1
    */
   concurrency?: number;
   /**
@@ -131,9 +131,7 @@ async function beginLoop(options: AnyForEach, context: CodeContext, tools: CodeT
     );
   const { loopItems, loopConcurrency } = tools.limits;
   if (found.length > loopItems)
-    throw new RangeError(
-      `andForEach ${id}: ${found.length} items are more than limits.loopItems allows (${loopItems})`,
-    );
+    throw new RangeError(`andForEach ${id}: ${found.length} items are more than the max of ${loopItems}`);
   const loop = { count: found.length, concurrency: Math.min(concurrency, loopConcurrency), onError };
   tools.beginLoop(items ? loop : { ...loop, isData: true });
   return items && found;

@@ -3,6 +3,8 @@ import { createOpenAICompatible } from "@ai-sdk/openai-compatible";
 import { defineAgent, defineTool, type AgentDefinition, type DefineAgentOptions } from "agentserve";
 import * as v from "valibot";
 import { afterAll, afterEach, beforeAll, beforeEach, expect, it } from "vitest";
+import type { Limits } from "../../../src/config/limits.ts";
+import { withBounds } from "../../harness/bounds.ts";
 import { createClient, type Answer, type Client, type Send } from "../../harness/client.ts";
 import { describeServer, type LogRecord, type TestServer } from "../../harness/server.ts";
 import { within } from "../../harness/waiting.ts";
@@ -184,10 +186,10 @@ function toWatched(response: Response): Response {
 /** Runs a suite with a client that watches. */
 export function describeAgents(
   title: string,
-  options: { only?: readonly TestServer["target"][]; limits?: Record<string, number> },
+  options: { only?: readonly TestServer["target"][]; limits?: Partial<Limits> },
   suite: (server: TestServer, ask: Ask) => void,
 ): void {
-  const config = { agents, server: { limits: { drainMs: 1_000, schemaMs: 10_000, ...options.limits } } };
+  const config = withBounds({ drainMs: 1_000, schemaMs: 10_000, ...options.limits }, { agents });
   describeServer(title, { config, only: options.only ?? ["dev", "start"] }, (server) => {
     // Starts the process that checks schemas, which some tests would not wait for.
     beforeAll(async () => {

@@ -1,5 +1,5 @@
-// A server, as built, in a process of its own: node host.mjs <dist> <limits as JSON>. `verbatim` says what it is told.
-const [dist, limits] = process.argv.slice(2);
+// A server, as built, in a process of its own: node host.mjs <dist> <constants as JSON>. `verbatim` says what it is told.
+const [dist, constants] = process.argv.slice(2);
 const { createServer, defineAgent, embedded } = await import(dist + "/index.mjs");
 const { echoModel } = await import(dist + "/models.mjs");
 const usage = { inputTokens: { total: 1 }, outputTokens: { total: 1 } };
@@ -32,7 +32,7 @@ const agents = [
 const server = createServer({
   agents: agents.map(([id, model]) => defineAgent({ id, model, instructions: "" })),
   backend: embedded({ path: ":memory:" }),
-  server: { limits: JSON.parse(limits) },
+  [Symbol.for("agentserve.constants")]: JSON.parse(constants),
 });
 const prototypes = [Object, Array, String, Function, Promise].map(({ prototype }) => prototype);
 const names = () => prototypes.map((prototype) => Reflect.ownKeys(prototype).map(String).join());

@@ -26,8 +26,8 @@ export interface Host {
   close(): Promise<void>;
 }
 
-export async function openHost(limits: Json = {}): Promise<Host> {
-  const child = fork("test/agents/schemas/host.mjs", [resolve("dist"), JSON.stringify(limits)], {
+export async function openHost(constants: Json = {}): Promise<Host> {
+  const child = fork("test/agents/schemas/host.mjs", [resolve("dist"), JSON.stringify(constants)], {
     execArgv: ["--expose-gc"],
     stdio: ["ignore", "ignore", "ignore", "ipc"],
   });

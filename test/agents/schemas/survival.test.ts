@@ -6,8 +6,8 @@ import { attack, checkVerdict, endpoints, object, type Attack, type Json } from 
 const round = (number: number): number => Math.round(number * 100) / 100;
 
 describe("One request does not stop the server", () => {
-  async function withHost(test: (host: Host) => Promise<void>, limits: Json = {}): Promise<void> {
-    const host = await openHost(limits);
+  async function withHost(test: (host: Host) => Promise<void>, constants: Json = {}): Promise<void> {
+    const host = await openHost(constants);
     onTestFinished(() => host.close());
     for (const one of honest) checkVerdict(one, "object", await host.ask("object", one));
     await test(host);
@@ -19,7 +19,7 @@ describe("One request does not stop the server", () => {
   const zeros = Array.from({ length: 50_000 }, () => 0);
   const containing = (length: number): Json => object({ a: { contains: { enum: ["x".repeat(length)] } } });
 
-  it.each<[what: string, attacks: Attack[], limits?: Json]>([
+  it.each<[what: string, attacks: Attack[], constants?: Json]>([
     [
       "a pattern that overruns the stack of the regular expression compiler",
       [attack("a long pattern", object({ a: { pattern: `${"a*".repeat(30_000)}b` } }), aaa, 400)],
@@ -41,11 +41,11 @@ describe("One request does not stop the server", () => {
       "an answer nested so deep that it cannot be written again",
       [attack("a deep answer", { type: "object" }, nested(20_000, "1"), 200, 502)],
     ],
-  ])("the server survives a request with %s", (_, attacks, limits) =>
+  ])("the server survives a request with %s", (_, attacks, constants) =>
     withHost(async (host) => {
       for (const endpoint of endpoints)
         for (const one of attacks) checkVerdict(one, endpoint, await host.ask(endpoint, one));
-    }, limits),
+    }, constants),
   );
 
   it("the server survives a request with patterns whose compilation cannot be interrupted: threads stay few, answers come", () =>

@@ -3,6 +3,7 @@ import type { AgentContext, Config, StepContext } from "agentserve";
 import { echoModel, scriptedModel } from "agentserve/models";
 import { defineWebSocketHandler, H3 } from "h3";
 import * as v from "valibot";
+import { withBounds } from "../../harness/bounds.ts";
 
 /** What one place of the author's code was told about the caller. */
 export interface Sight {
@@ -147,12 +148,10 @@ function configureApp(app: H3): void {
 }
 
 // Schemas are not what is tested here: on a busy machine 250 ms may be too short for one.
-export const base: Config = {
-  agents: [witness, failing],
-  workflows: [tour],
-  configureApp,
-  server: { limits: { schemaMs: 10_000 } },
-};
+export const base: Config = withBounds(
+  { schemaMs: 10_000 },
+  { agents: [witness, failing], workflows: [tour], configureApp },
+);
 
 // Every way to ask.
 

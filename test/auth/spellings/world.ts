@@ -1,6 +1,7 @@
 import { createToken, defineAgent, defineWorkflow, jwtAuth, type Config } from "agentserve";
 import { addRoutes, addShadows, ownCors, protect, publicRoutes } from "./app.ts";
 import { note, watchedBackend, watchedModel } from "./sentinels.ts";
+import { withBounds } from "../../harness/bounds.ts";
 
 /** A server with all kinds of routes, closed in one way or another. */
 export interface World {
@@ -14,19 +15,22 @@ export interface World {
 }
 
 export function toConfig({ isOptOut = false, hasOwnCors = false, webSockets, basePath }: World): Config {
-  return {
-    agents: [defineAgent({ id: "a", instructions: "Repeat.", model: watchedModel() })],
-    workflows: [defineWorkflow({ id: "w" }).andThen({ id: "s", execute: async () => note("step") })],
-    backend: watchedBackend(),
-    // The check of a client's schema has a deadline, which a busy machine would miss.
-    server: { limits: { schemaMs: 10_000 }, ...(hasOwnCors && { cors: false }), ...(basePath && { basePath }) },
-    auth: jwtAuth({ secret, publicRoutes, webSockets, ...(isOptOut ? { defaultPrivate: true } : { protect }) }),
-    configureApp(app) {
-      if (hasOwnCors) app.use(ownCors);
-      addRoutes(app);
-      addShadows(app, isOptOut);
+  // The check of a client's schema has a deadline, which a busy machine would miss.
+  return withBounds(
+    { schemaMs: 10_000 },
+    {
+      agents: [defineAgent({ id: "a", instructions: "Repeat.", model: watchedModel() })],
+      workflows: [defineWorkflow({ id: "w" }).andThen({ id: "s", execute: async () => note("step") })],
+      backend: watchedBackend(),
+      server: { ...(hasOwnCors && { cors: false }), ...(basePath && { basePath }) },
+      auth: jwtAuth({ secret, publicRoutes, webSockets, ...(isOptOut ? { defaultPrivate: true } : { protect }) }),
+      configureApp(app) {
+        if (hasOwnCors) app.use(ownCors);
+        addRoutes(app);
+        addShadows(app, isOptOut);
+      },
     },
-  };
+  );
 }
 
 export const secret = "a secret of the spellings, long enough";

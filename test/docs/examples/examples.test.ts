@@ -2,13 +2,13 @@ import { readFileSync } from "node:fs";
 import { afterAll, describe, expect, it } from "vitest";
 import { embedded } from "agentserve";
 import { toProject } from "../../../src/config/load.ts";
-import { defaultLimits } from "../../../src/config/limits.ts";
+import { constants, defaultLimits } from "../../../src/config/limits.ts";
 import { openServer } from "../../../src/server/create.ts";
 import { agentserve } from "../../harness/cli.ts";
 import { readBlocks, toBlocks, toPlace } from "./blocks.ts";
 import { onHosts, toKind } from "./kinds.ts";
 import { toSources } from "./sources.ts";
-import { readEndpoints, readInterface, readKeys, readLimits } from "./tables.ts";
+import { readEndpoints, readConstants, readInterface, readKeys, readLimits } from "./tables.ts";
 import { createTools, secret } from "./tools.ts";
 import { findTypeErrors } from "./types.ts";
 import type { World } from "./world.ts";
@@ -93,6 +93,10 @@ describe("the tables of docs/reference.md", () => {
 
   it("docs/reference.md lists every limit with its default, and no other", () => {
     expect(readLimits()).toEqual(defaultLimits);
+  });
+
+  it("docs/internals/constants.md lists every constant with its value, and no other", () => {
+    expect(readConstants()).toEqual(constants);
   });
 
   it("docs/reference.md lists every key of the config, and no other", () => {

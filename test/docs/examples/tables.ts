@@ -12,13 +12,19 @@ export function readEndpoints(): string[] {
 }
 
 /** The limits that the reference lists, with their defaults as numbers. */
-export function readLimits(): Record<string, number> {
-  const limits: Record<string, number> = {};
-  for (const [cell, defaults] of readRows("Limits", /^`/)) {
-    const values = defaults!.split(", ");
-    for (const [at, key] of toNames(cell!).entries()) limits[key] = toNumber(values[at]!);
+export const readLimits = (): Record<string, number> => toNumbers(readRows("Limits", /^`/));
+
+/** The constants of the internals, with their values as numbers. */
+export const readConstants = (): Record<string, number> =>
+  toNumbers(toRows(readFileSync("docs/internals/constants.md", "utf8"), /^`/));
+
+function toNumbers(rows: readonly string[][]): Record<string, number> {
+  const numbers: Record<string, number> = {};
+  for (const [cell, text] of rows) {
+    const values = text!.split(", ");
+    for (const [at, key] of toNames(cell!).entries()) numbers[key] = toNumber(values[at]!);
   }
-  return limits;
+  return numbers;
 }
 
 const units: Record<string, number> = { "": 1, KiB: 1_024, MiB: 1_048_576, ms: 1, s: 1_000, min: 60_000 };
@@ -43,6 +49,10 @@ const toNames = (cell: string): string[] => [...cell.matchAll(/`(\w+)`/g)].map((
 /** The cells of each table row of one section of the reference whose first cell matches. */
 function readRows(section: string, first: RegExp): string[][] {
   const [, text] = new RegExp(`\n## ${section}\n([^]*?)(?=\n## |$)`).exec(readFileSync("docs/reference.md", "utf8"))!;
-  const lines = text!.split("\n").filter((line) => line.startsWith("| "));
+  return toRows(text!, first);
+}
+
+function toRows(text: string, first: RegExp): string[][] {
+  const lines = text.split("\n").filter((line) => line.startsWith("| "));
   return lines.map((line) => line.slice(2, -2).split(" | ")).filter(([cell]) => first.test(cell!));
 }

@@ -3,6 +3,7 @@ import { existsSync } from "node:fs";
 import { join } from "node:path";
 import { embedded } from "../../../src/index.ts";
 import { restate, type RestateBackendOptions } from "../../../src/backends/restate/define.ts";
+import { withBounds } from "../../harness/bounds.ts";
 import { createComplaintLogger, createLog, type Hosted } from "../../harness/hosted.ts";
 import { guard } from "./points.ts";
 import { toMendedFile } from "./mended.ts";
@@ -19,11 +20,13 @@ export default function create({ folder, life, cluster }: Options): Hosted {
   const write = createLog(folder);
   write(`life ${life}`);
   return {
-    config: {
-      workflows: createWorkflows(write, (id) => existsSync(toMendedFile(folder, id))),
-      backend: cluster ? restate(cluster) : embedded({ path: join(folder, "data.db") }),
-      server: { limits: { inlineSleepMs: 100 } },
-    },
+    config: withBounds(
+      { inlineSleepMs: 100 },
+      {
+        workflows: createWorkflows(write, (id) => existsSync(toMendedFile(folder, id))),
+        backend: cluster ? restate(cluster) : embedded({ path: join(folder, "data.db") }),
+      },
+    ),
     // Steps that fail are meant to.
     logger: createComplaintLogger((message, data) => {
       if (!message.startsWith("Step "))

@@ -2,6 +2,7 @@
 import { embedded } from "../../../src/backends/embedded/define.ts";
 import type { Server } from "../../../src/server/create.ts";
 import { defineWorkflow } from "../../../src/workflows/define.ts";
+import { withBounds } from "../../harness/bounds.ts";
 import type { Hosted } from "../../harness/hosted.ts";
 
 /** Starts executions that sleep until `from`, each `every` milliseconds later than the one before. */
@@ -20,9 +21,9 @@ export default function create({ file }: { file: string }): Hosted {
     .andSleepUntil({ id: "nap", date: ({ input }) => String(input["date"]) })
     .andThen({ id: "end", execute: ({ input }) => void late.push(Date.now() - Date.parse(String(input["date"]))) });
   const waits = defineWorkflow({ id: "waits" }).andWaitFor({ id: "go", event: "go", timeout: "1h" });
-  const server = { limits: { queuedExecutions: 1_000, inlineSleepMs: 1_000 } };
+  const bounds = { queuedExecutions: 1_000, inlineSleepMs: 1_000 };
   return {
-    config: { workflows: [naps, waits], backend: embedded({ path: file }), server },
+    config: withBounds(bounds, { workflows: [naps, waits], backend: embedded({ path: file }) }),
     orders: { begin, late: () => late },
   };
 }

@@ -19,7 +19,7 @@ const timeout = bySize(300_000, 1_800_000);
 it.each([{ name: "without authentication" }, { name: "with authentication", secret }])(
   `answers ${requests} requests, made from /doc and broken, as /doc says: $name`,
   async (options: { secret?: string }) => {
-    const server = await serve({ limits: { bodyBytes }, ...options });
+    const server = await serve({ bounds: { bodyBytes }, ...options });
     const world = await readWorld(server, options.secret);
     const histogram = new Map<string, Map<string, number>>();
     const request = fc

@@ -6,7 +6,7 @@ import { startHost } from "../../harness/start-host.ts";
 import { within } from "../../harness/waiting.ts";
 import { openWorld, readAll, socketPath, type World } from "./world.ts";
 
-const limits = { logRecords: 5_000, logBytes: 2_097_152, socketBufferBytes: 1_048_576 };
+const bounds = { logRecords: 5_000, logBytes: 2_097_152, socketBufferBytes: 1_048_576 };
 /** Fewer than the ring holds: whoever has read one part before the next is written can miss nothing. */
 const part = 2_500;
 
@@ -63,7 +63,7 @@ async function openReader(url: string, { step = 1, filter = "" } = {}): Promise<
 
 async function openHost() {
   const execArgv = ["--expose-gc", "--min-semi-space-size=2", "--max-semi-space-size=2"];
-  const host = await startHost("test/observability/logs/written-records-app.ts", { limits }, { execArgv });
+  const host = await startHost("test/observability/logs/written-records-app.ts", { bounds }, { execArgv });
   const { url } = host;
   return {
     url,
@@ -98,7 +98,7 @@ describe("a reader of /ws/logs that does not read", () => {
       slowThird.ws.pause();
       // The ring is full already. What may be added: for each of five sockets what it may have waiting, and once more as frames;
       // and 4 MiB for what the runtime does as it likes (compiled code, a young generation of 3 × 2 MiB is not in it after a collection).
-      const bound = 5 * 2 * limits.socketBufferBytes + 4 * 1_048_576;
+      const bound = 5 * 2 * bounds.socketBufferBytes + 4 * 1_048_576;
       let most = 0;
       for (let parts = written / part + 1; parts <= total / part; parts++) {
         await writePart();

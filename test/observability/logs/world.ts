@@ -4,6 +4,7 @@ import { runInScope } from "../../../src/core/scope.ts";
 import { createLogs, type Logs } from "../../../src/observability/logs.ts";
 import { logRoutes } from "../../../src/observability/routes.ts";
 import { logSocket } from "../../../src/observability/log-socket.ts";
+import { withBounds } from "../../harness/bounds.ts";
 import { startServer, type TestServer, type TestSocket } from "../../harness/server.ts";
 import { began, type Plan, type Written } from "./oracle.ts";
 
@@ -45,7 +46,7 @@ export async function openWorld(limits: WorldLimits = {}, target: "in process" |
     },
   };
   const server = await startServer(target, {
-    config: { server: { limits: { socketBufferBytes, sockets: 5_000 } } },
+    config: withBounds({ socketBufferBytes, sockets: 5_000 }, {}),
     rows: [
       ...logRoutes(logs).map((row) => ({ ...row, path: httpPath })),
       { ...logSocket(logs, { socketBufferBytes }), path: socketPath },

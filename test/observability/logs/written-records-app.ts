@@ -1,18 +1,18 @@
 // A log that a test fills through a route.
 import { runInScope } from "../../../src/core/scope.ts";
-import type { Limits } from "../../../src/config/limits.ts";
+import type { Bounds } from "../../../src/config/limits.ts";
+import { withBounds } from "../../harness/bounds.ts";
 import { chosenBackend } from "../../harness/backends.ts";
 import type { Hosted } from "../../harness/hosted.ts";
 
 const pad = "x".repeat(200);
 
-export default function create({ limits }: { limits: Partial<Limits> }): Hosted {
+export default function create({ bounds }: { bounds: Partial<Bounds> }): Hosted {
   let written = 0;
   return {
-    config: {
+    config: withBounds(bounds, {
       logger: { info() {}, warn() {}, error() {} },
       backend: chosenBackend.create(),
-      server: { limits },
       configureApp: (app) =>
         void app.post("/write", async (event) => {
           const many = Number(event.url.searchParams.get("many"));
@@ -25,6 +25,6 @@ export default function create({ limits }: { limits: Partial<Limits> }): Hosted 
           }
           return String(written);
         }),
-    },
+    }),
   };
 }

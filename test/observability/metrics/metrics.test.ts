@@ -4,6 +4,7 @@ import { createServer, defineAgent, embedded, defineWorkflow, type Config } from
 import { scriptedModel } from "agentserve/models";
 import { describe, expect, it, onTestFinished } from "vitest";
 import { createToken, jwtAuth } from "../../../src/auth/jwt.ts";
+import { withBounds } from "../../harness/bounds.ts";
 import { onFile } from "../../harness/backends.ts";
 import { createFolder } from "../../harness/folders.ts";
 import { describeServer, startServer, startTestServer } from "../../harness/server.ts";
@@ -139,7 +140,7 @@ describe("agentserve_log_records_dropped_total", () => {
   });
 
   it("counts the records that a reader of /ws/logs did not get in agentserve_log_records_dropped_total", async () => {
-    const config: Config = { configureApp: logs, server: { limits: { logRecords: 10 } } };
+    const config: Config = withBounds({ logRecords: 10 }, { configureApp: logs });
     const server = await startTestServer("start", { config });
     const socket = await server.socket("/ws/logs");
     await socket.next(); // the snapshot

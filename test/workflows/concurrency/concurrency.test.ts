@@ -1,6 +1,7 @@
 import { defineWorkflow } from "agentserve";
 import { beforeEach, expect, it } from "vitest";
 import * as v from "valibot";
+import { withBounds } from "../../harness/bounds.ts";
 import { createGates } from "../../harness/gates.ts";
 import { describeInProcess, startTestServer, type TestServer } from "../../harness/server.ts";
 import { eventually } from "../../harness/waiting.ts";
@@ -254,9 +255,9 @@ describeInProcess("concurrency of a workflow", { workflows }, (server) => {
   });
 });
 
-it("refuses executions beyond limits.waitingExecutions with 503 and Retry-After, without a delay for other workflows", async () => {
-  const limits = { waitingExecutions: 2, runningExecutions: 2, queuedExecutions: 1, drainMs: 10 };
-  const server = await startTestServer("start", { config: { workflows, server: { limits } } });
+it("refuses executions beyond waitingExecutions with 503 and Retry-After, without a delay for other workflows", async () => {
+  const bounds = { waitingExecutions: 2, runningExecutions: 2, queuedExecutions: 1, drainMs: 10 };
+  const server = await startTestServer("start", { config: withBounds(bounds, { workflows }) });
   const [inside, second, third, refused] = newIds("inside", "second", "third", "refused") as string[] as [
     string,
     string,

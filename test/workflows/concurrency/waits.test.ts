@@ -1,6 +1,7 @@
 // The place of an execution in its group while it waits for a time, for an event or for its next attempt.
 import { defineWorkflow } from "agentserve";
 import { beforeEach, expect, it } from "vitest";
+import { withBounds } from "../../harness/bounds.ts";
 import { createGates } from "../../harness/gates.ts";
 import { describeInProcess, type TestServer } from "../../harness/server.ts";
 import { eventually } from "../../harness/waiting.ts";
@@ -72,7 +73,7 @@ const go = (server: TestServer, id: string) => server.post("/events", { name: "g
 const pause = async (server: TestServer) =>
   expect((await server.post("/workflows/free/execute", { input: {} })).body.data.result).toBe("free");
 
-describeInProcess("concurrency and waits", { workflows, server: { limits: { inlineSleepMs } } }, (server) => {
+describeInProcess("concurrency and waits", withBounds({ inlineSleepMs }, { workflows }), (server) => {
   it("gives the place of a sleeping execution to the next one, and queues it when it wakes", async () => {
     const [a, b] = newIds("a", "b") as [string, string];
     for (const id of [a, b]) await begin(server, "sleeps", id);

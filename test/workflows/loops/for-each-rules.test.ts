@@ -4,6 +4,7 @@ import fc from "fast-check";
 import * as v from "valibot";
 import { andThen, defineWorkflow } from "agentserve";
 import { expect, it } from "vitest";
+import { withBounds } from "../../harness/bounds.ts";
 import { chosenBackend } from "../../harness/backends.ts";
 import { describeInProcess } from "../../harness/server.ts";
 import { bySize } from "../../harness/size.ts";
@@ -90,7 +91,7 @@ const plan = fc.record({
 });
 
 let count = 0;
-describeInProcess("andForEach", { workflows, server: { limits: { loopConcurrency } } }, (server) => {
+describeInProcess("andForEach", withBounds({ loopConcurrency }, { workflows }), (server) => {
   it("keeps andForEach to its concurrency, the order of its items and onError", async () => {
     const property = fc.asyncProperty(plan, async ({ items, concurrency, onError }) => {
       const id = `rules${++count}`;

@@ -11,6 +11,7 @@ import {
 } from "agentserve";
 import { expect, it } from "vitest";
 import { echoModel } from "../../../src/models.ts";
+import { withBounds } from "../../harness/bounds.ts";
 import { describeInProcess, type TestServer } from "../../harness/server.ts";
 
 const long = (name: string, bytes: number) => name + "x".repeat(bytes);
@@ -141,8 +142,8 @@ const collected = defineWorkflow({ id: "collected" })
   });
 
 const workflows = [numbers, sources, empty, nothing, grid, subs, agents, longItems, copies, notArray, failingItems];
-const limits = { loopItems: 300, loopConcurrency: 7 };
-const config = { agents: [agent], workflows: [...workflows, collected], server: { limits } };
+const bounds = { loopItems: 300, loopConcurrency: 7 };
+const config = withBounds(bounds, { agents: [agent], workflows: [...workflows, collected] });
 
 let count = 0;
 async function execute(server: TestServer, id: string, input: object = {}) {
@@ -230,11 +231,9 @@ describeInProcess("andForEach", config, (server) => {
     expect(await failure(server, "failing-items")).toBe("no list today");
   });
 
-  it("fails andForEach over more items than limits.loopItems", async () => {
-    const list = Array.from({ length: limits.loopItems + 1 }, (_, index) => index);
-    expect(await failure(server, "numbers", { list })).toBe(
-      "andForEach each: 301 items are more than limits.loopItems allows (300)",
-    );
+  it("fails andForEach over more items than loopItems", async () => {
+    const list = Array.from({ length: bounds.loopItems + 1 }, (_, index) => index);
+    expect(await failure(server, "numbers", { list })).toBe("andForEach each: 301 items are more than the max of 300");
     const { result } = await execute(server, "numbers", { list: list.slice(1) });
     expect(result).toEqual(list.slice(1).map((n) => n * 2));
   });

@@ -1,6 +1,7 @@
 // Waits in real time, on the backend that is chosen. Those on a moved clock are beside it, on the embedded one.
 import { andSleep, andWaitFor, createToken, defineWorkflow, jwtAuth, type Config } from "agentserve";
 import { beforeEach, describe, expect, it } from "vitest";
+import { withBounds } from "../../harness/bounds.ts";
 import { createGates } from "../../harness/gates.ts";
 import { describeInProcess, startTestServer, type TestServer } from "../../harness/server.ts";
 import { eventually } from "../../harness/waiting.ts";
@@ -50,7 +51,7 @@ const each = defineWorkflow({ id: "each" }).andForEach({
   ],
 });
 const workflows = [long, short, ask, paid, late, twice, limited, each];
-const limits = { inlineSleepMs: 200 };
+const bounds = { inlineSleepMs: 200 };
 
 let count = 0;
 const newId = (): string => `w${++count}`;
@@ -71,7 +72,7 @@ const eventsOf = async (server: TestServer, workflow: string, id: string): Promi
 };
 const send = (server: TestServer, event: object) => server.post("/events", { name: "paid", ...event });
 
-describeInProcess("waits", { workflows, server: { limits } }, (server) => {
+describeInProcess("waits", withBounds(bounds, { workflows }), (server) => {
   it("suspends an execution for a sleep over inlineSleepMs, and continues it once", async () => {
     const id = newId();
     const { body } = await server.post("/workflows/long/execute", { input: {}, options: { executionId: id } });
@@ -172,7 +173,7 @@ describe("who may send events, and how many", () => {
 
   it("gives an event to executions of its sender only, and that of an anonymous caller to none, with ownership", async () => {
     const auth = jwtAuth({ secret, ownership: true, publicRoutes: ["POST /events"] });
-    const server = await start({ workflows: [go], auth, server: { limits } });
+    const server = await start(withBounds(bounds, { workflows: [go], auth }));
     for (const sub of ["ada", "bob"]) expect((await beginAs(server, sub)).body.data.status).toBe("suspended");
     expect((await server.post("/events", { name: "go", data: "anonymous" })).status).toBe(202);
     expect((await server.post("/events", { name: "go", data: "of bob" }, await as("bob"))).status).toBe(202);
@@ -188,15 +189,16 @@ describe("who may send events, and how many", () => {
 
   it("asks authorize about event.send, and does not store a refused event", async () => {
     const asked: unknown[] = [];
-    const server = await start({
-      workflows: [go],
-      auth: jwtAuth({ secret }),
-      authorize({ action, user }) {
-        if (action === "event.send") asked.push(user?.id);
-        return action !== "event.send" || user?.id === "ada";
-      },
-      server: { limits },
-    });
+    const server = await start(
+      withBounds(bounds, {
+        workflows: [go],
+        auth: jwtAuth({ secret }),
+        authorize({ action, user }) {
+          if (action === "event.send") asked.push(user?.id);
+          return action !== "event.send" || user?.id === "ada";
+        },
+      }),
+    );
     expect((await beginAs(server, "bob")).body.data.status).toBe("suspended");
     const refused = await server.post("/events", { name: "go", data: "of bob", id: "e1" }, await as("bob"));
     expect([refused.status, refused.body.error]).toEqual([403, "Forbidden"]);
@@ -208,7 +210,7 @@ describe("who may send events, and how many", () => {
   });
 
   it("answers a new event with 503 and Retry-After at limits.storedEvents, and a known one with 202", async () => {
-    const server = await start({ workflows: [go], server: { limits: { ...limits, storedEvents: 6 } } }); // 3 of them for callers
+    const server = await start(withBounds({ ...bounds, storedEvents: 6 }, { workflows: [go] })); // 3 of them for callers
     for (const id of ["a", "b", "c"]) expect((await server.post("/events", { name: "n", id })).status).toBe(202);
     const { status, body, headers } = await server.post("/events", { name: "n", id: "d" });
     expect([status, body.error, headers.get("retry-after")]).toEqual([503, "Too many events are stored", "60"]);

@@ -2,6 +2,7 @@ import { andSleep, andThen, andWaitFor, andWorkflow, defineWorkflow } from "agen
 import { createClock } from "agentserve/testing";
 import { describe, expect, it } from "vitest";
 import { after, hour, newFile, query, serve } from "./serve.ts";
+import { withBounds } from "../../harness/bounds.ts";
 
 const nap = (duration: number | string, id = "w") => defineWorkflow({ id }).andSleep({ id: "nap", duration });
 
@@ -51,10 +52,10 @@ describe("andSleep and andSleepUntil", () => {
   });
 
   it("keeps sleeps of up to inlineSleepMs running, without a slot and beside both limits", async () => {
-    const limits = { inlineSleepMs: 2_000, runningExecutions: 1, queuedExecutions: 1 };
+    const bounds = { inlineSleepMs: 2_000, runningExecutions: 1, queuedExecutions: 1 };
     const other = defineWorkflow({ id: "other" }).andThen({ id: "a", execute: () => "done" });
     const workflows = [nap(2_000, "short"), nap(2_001, "long"), other];
-    const { begin, state, clock, post } = serve({ workflows, server: { limits } });
+    const { begin, state, clock, post } = serve(withBounds(bounds, { workflows }));
     for (let n = 0; n < 5; n++) {
       expect((await begin("short", `s${n}`)).status).toBe(202);
       expect((await begin("long", `l${n}`)).status).toBe(202);
