@@ -12,11 +12,14 @@ async function serve(auth) {
   return (await server.listen({ port: 0 })).port;
 }
 
+const verifyAnew = (token) => jwtAuth({ secret }).verifyToken(token);
+
 const variants = {
   none: () => serve(undefined),
   remembered: () => serve(jwtAuth({ secret, defaultPrivate: true })),
   mapUser: () => serve(jwtAuth({ secret, defaultPrivate: true, mapUser: ({ sub, roles }) => ({ id: sub, roles }) })),
-  verified: () => serve(jwtAuth({ secret, defaultPrivate: true, cacheSize: 0 })),
+  // A new provider knows no token.
+  verified: () => serve({ ...jwtAuth({ secret, defaultPrivate: true }), verifyToken: verifyAnew }),
 };
 
 const servers = await startVariants(import.meta.filename, variants);

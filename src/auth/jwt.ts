@@ -67,9 +67,9 @@ export const signerOf = (provider: AuthProvider | undefined): JwtProvider[typeof
  */
 export function jwtAuth(options: JwtAuthOptions): AuthProvider {
   checkJwtOptions(options);
-  const { secret, publicKey, mapUser, verifyOptions = {}, cacheSize, ...access } = options;
+  const { secret, publicKey, mapUser, verifyOptions = {}, ...access } = options;
   const { audience, issuer, requireExpiry = publicKey !== undefined } = verifyOptions;
-  const known = new VerifiedTokens({ mapUser, cacheSize }, ({ id, sub }) => id ?? sub);
+  const known = new VerifiedTokens({ mapUser }, ({ id, sub }) => id ?? sub);
 
   function create(key: KeyObject, allowed: readonly string[]): AuthProvider {
     const requiredClaims = requireExpiry ? ["exp"] : [];

@@ -30,10 +30,7 @@ const Provider = v.object(
   "an authentication provider such as jwtAuth()",
 );
 
-const tokens = {
-  mapUser: v.optional(fn),
-  cacheSize: v.optional(v.pipe(v.number("a whole number"), v.integer("a whole number"), v.minValue(0, "0 or more"))),
-};
+const tokens = { mapUser: v.optional(fn) };
 
 const toJwtOptions = (allowed: ReturnType<typeof toAlgorithms>) =>
   v.strictObject(

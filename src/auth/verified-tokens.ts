@@ -19,20 +19,19 @@ export interface VerifiedTokenOptions {
    * @default the payload, with `id` = `id ?? sub`; in `oidcAuth()` with `id` = `sub`
    */
   mapUser?: ((payload: JWTPayload) => object | Promise<object>) | undefined;
-  /** The number of verified tokens to cache. A cached token is valid until it expires. @default 1000 */
-  cacheSize?: number | undefined;
 }
+
+/** Max verified tokens to cache. A cached token is valid until it expires. */
+const maxKnown = 1_000;
 
 /** The tokens that were verified before, so that their signatures are not checked with each request. */
 export class VerifiedTokens {
   readonly #known = new Map<string, VerifiedToken>();
-  readonly #size: number;
   readonly #mapUser: VerifiedTokenOptions["mapUser"];
   readonly #idOf: IdOf;
 
-  constructor({ mapUser, cacheSize = 1_000 }: VerifiedTokenOptions, idOf: IdOf) {
+  constructor({ mapUser }: VerifiedTokenOptions, idOf: IdOf) {
     this.#mapUser = mapUser;
-    this.#size = cacheSize;
     this.#idOf = idOf;
   }
 
@@ -52,9 +51,9 @@ export class VerifiedTokens {
       until,
       keys,
     };
-    if (this.#size > 0) this.#known.set(token, verified);
+    this.#known.set(token, verified);
     // The oldest entry is evicted, so a flood of distinct tokens cannot fill the memory.
-    if (this.#known.size > this.#size) this.#known.delete(this.#known.keys().next().value!);
+    if (this.#known.size > maxKnown) this.#known.delete(this.#known.keys().next().value!);
     return verified;
   }
 

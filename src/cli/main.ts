@@ -58,7 +58,6 @@ export async function main(argv: string[]): Promise<void> {
   serving("start", "serve the project in this folder for production")
     .option("--strict", "refuse to start with risky defaults")
     .option("--no-recovery", "do not continue executions that were running when the last process ended")
-    .option("--allow-weak-secret", "start even if the jwtAuth() secret is weak")
     .addHelpText("after", startExamples)
     .action(async (options) => {
       const { start } = await import("./start.ts");
@@ -114,7 +113,6 @@ export async function main(argv: string[]): Promise<void> {
     .option("--audience <name>", "the audience (default: from the config)")
     .option("--issuer <name>", "the issuer (default: from the config)")
     .option("--secret <text>", "the signing secret (default: AGENTSERVE_JWT_SECRET, or from the config)")
-    .option("--config <file>", "the config with the auth provider (default: agents.config.ts)")
     .addHelpText("after", tokenExamples)
     .action(async (options) => {
       if (await runInChild()) return;

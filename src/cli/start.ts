@@ -1,5 +1,5 @@
 import { UserError } from "../core/user-error.ts";
-import { findWeakSecret } from "../server/risks.ts";
+import type { Risk } from "../server/risks.ts";
 import { closeOnSignal } from "../server/shutdown.ts";
 import { createAnnouncer } from "./announcer.ts";
 import { loadVisibly, openLoader } from "./project.ts";
@@ -20,7 +20,6 @@ const noHttps = {
 
 export interface StartFlags extends ServeFlags {
   readonly strict?: boolean;
-  readonly allowWeakSecret?: boolean;
   /** False for `--no-recovery`. */
   readonly recovery?: boolean;
 }
@@ -33,15 +32,9 @@ export async function start(flags: StartFlags): Promise<void> {
   const project = await loadVisibly(loader, flags);
   refuseData(flags, project);
   const { host, port, file } = toSettings(flags, project);
-  const weak = !flags.allowWeakSecret && findWeakSecret(project.config);
-  if (weak) throw new UserError(weak.message, { hint: `${weak.hint}, or start with --allow-weak-secret` });
   const server = openWithPlace(project, loader, { mode, json: flags.json, file, recovery: flags.recovery });
   const risks = risksOf(server, project, { mode, host, isStrict: flags.strict });
-  if (flags.strict && risks.length > 0) {
-    throw new UserError(risks.map(({ message }) => message).join("\n"), {
-      hint: `${risks.map(({ hint }) => hint).join("; ")}; or start without --strict`,
-    });
-  }
+  refuse(risks, flags);
   const announcer = createAnnouncer(server, flags);
   const { url } = await server.listen({ port, host });
   closeOnSignal(
@@ -57,3 +50,14 @@ export async function start(flags: StartFlags): Promise<void> {
     ...(project.config.server.https ? [noHttps] : []),
   ]);
 }
+
+/** Refuses a weak secret, and with `--strict` every risk. */
+function refuse(risks: readonly Risk[], { strict }: StartFlags): void {
+  const refused = strict ? risks : risks.filter(isWeak);
+  if (refused.length === 0) return;
+  const hints = refused.map(({ hint }) => hint);
+  if (!refused.every(isWeak)) hints.push("or start without --strict");
+  throw new UserError(refused.map(({ message }) => message).join("\n"), { hint: hints.join("; ") });
+}
+
+const isWeak = ({ name }: Risk): boolean => name === "weak-secret";

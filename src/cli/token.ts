@@ -20,13 +20,12 @@ export interface TokenFlags {
   readonly audience?: string;
   readonly issuer?: string;
   readonly secret?: string;
-  readonly config?: string;
 }
 
 /** Prints a token to stdout, and its details to stderr. */
 export async function token(flags: TokenFlags): Promise<void> {
   const findSecret = () => flags.secret || process.env["AGENTSERVE_JWT_SECRET"] || undefined;
-  const project = await findProject(flags.config, findSecret() !== undefined);
+  const project = await findProject(findSecret() !== undefined);
   const provider = project?.config.auth;
   const secret = findSecret(); // again, because loading the project has read its .env file
   const signer = signerOf(provider);
@@ -50,14 +49,10 @@ export async function token(flags: TokenFlags): Promise<void> {
   await leaveProject(project);
 }
 
-/**
- * Loads the project. If a secret is given, the project is optional, and errors in it are ignored unless `--config`
- * names it.
- */
-async function findProject(config: string | undefined, isOptional: boolean): Promise<Project | undefined> {
-  if (config !== undefined) return openProject(config);
+/** Loads the project of this folder. If a secret is given, the project is optional, and errors in it are ignored. */
+async function findProject(isOptional: boolean): Promise<Project | undefined> {
   if (!hasConfig(process.cwd())) return undefined;
-  return openProject(config).catch((error: unknown) => {
+  return openProject(undefined).catch((error: unknown) => {
     if (isOptional) return undefined;
     throw error;
   });

@@ -247,16 +247,14 @@ describe.each(["dev", "start"])("agentserve %s", (command) => {
     expect(stderr.match(/^warning/gm) ?? []).toHaveLength(warning ? 1 : 0);
   });
 
-  it("warns in dev of a jwtAuth secret under 32 bytes, and refuses it in start unless a flag allows it", async () => {
+  it("warns in dev of a jwtAuth secret under 32 bytes, and refuses it in start", async () => {
     const weak = `${closed}, auth: jwtAuth({ secret: "x".repeat(31), ownership: true })`;
     const message = "The secret of jwtAuth() is shorter than 32 bytes and can be guessed";
     if (command === "dev") {
       expect(await serve(weak)).toMatchObject({ code: 0, stderr: expect.stringContaining(`warning ${message}\n`) });
     } else {
-      const hint = "hint  generate one: openssl rand -base64 48, or start with --allow-weak-secret\n";
+      const hint = "hint  generate one: openssl rand -base64 48\n";
       expect(await serve(weak)).toMatchObject({ code: 1, stdout: "", stderr: `error ${message}\n${hint}` });
-      const allowed = await serve(weak, ["--allow-weak-secret"]);
-      expect(allowed).toMatchObject({ code: 0, stderr: expect.stringContaining(`warning ${message}\n`) });
     }
     const enough = await serve(`${closed}, auth: jwtAuth({ secret: "é".repeat(16), ownership: true })`);
     expect(enough).toMatchObject({ code: 0, stderr: "" }); // 32 bytes

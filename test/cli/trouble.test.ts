@@ -266,7 +266,6 @@ describe("agentserve start --strict", () => {
       /Every authenticated caller can list and read the executions of other users/,
     ],
     ["a weak secret", weak, [], /The secret of jwtAuth\(\) is shorter/],
-    ["a weak secret that a flag allows", weak, ["--allow-weak-secret"], /The secret of jwtAuth\(\) is shorter/],
   ])("start --strict refuses %s", async (_, body, args, line) => {
     const { code, stdout, stderr } = await start(body, args);
     expect([code, stdout]).toEqual([1, ""]);
@@ -274,7 +273,7 @@ describe("agentserve start --strict", () => {
   });
 
   it("start --strict prints all risks, not only the first one", async () => {
-    const { stderr } = await start(`auth: jwtAuth({ secret: "x" }),`, ["--allow-weak-secret"]);
+    const { stderr } = await start(`auth: jwtAuth({ secret: "x" }),`, []);
     for (const name of ["The secret of jwtAuth()", "Anyone who knows the id", "Pages of any origin"])
       expect(stderr).toContain(name);
   });

@@ -45,7 +45,7 @@ export function oidcAuth(options: OidcAuthOptions): AuthProvider {
 /** Creates the provider of `oidcAuth()` with a clock that tests can move. */
 export function createOidcProvider(options: OidcAuthOptions, clock: Clock): AuthProvider {
   checkOidcOptions(options);
-  const { issuer: name, audience: wanted, algorithms = publicKeyAlgorithms, mapUser, cacheSize, ...access } = options;
+  const { issuer: name, audience: wanted, algorithms = publicKeyAlgorithms, mapUser, ...access } = options;
   try {
     checkIssuer(name);
   } catch (error) {
@@ -54,7 +54,7 @@ export function createOidcProvider(options: OidcAuthOptions, clock: Clock): Auth
   const audience = [wanted].flat();
   const issuer = new Issuer(name, clock);
   // Only `sub` is unique and never changes at an issuer. A user may be able to edit other claims.
-  const known = new VerifiedTokens({ mapUser, cacheSize }, ({ sub }) => sub);
+  const known = new VerifiedTokens({ mapUser }, ({ sub }) => sub);
   const check = createTokenCheck({ issuer: name, audience, algorithms, clock });
   let report: ((error: string) => void) | undefined;
   const keys = new IssuerKeys({
