@@ -91,12 +91,7 @@ export {
 } from "./agents/tools/target-tools.ts";
 
 // Workflows
-export {
-  defineWorkflow,
-  type AnyInput,
-  type DefineWorkflowOptions,
-  type Workflow,
-} from "./workflows/define.ts";
+export { defineWorkflow, type AnyInput, type DefineWorkflowOptions, type Workflow } from "./workflows/define.ts";
 export type {
   ConcurrencyContext,
   ConcurrencyOptions,
