@@ -211,32 +211,41 @@ class OpenStream implements EventFrames {
 }
 
 /** The open event streams of a server. They share one timer and are closed together. */
-export function createStreams(settings: StreamsOptions): Streams {
-  const { sseStreams, sseStreamsPerCaller = Infinity, sseStallMs, heartbeatMs = 15_000, report } = settings;
+class OpenStreams implements Streams {
+  readonly #settings: Required<StreamsOptions>;
   /** The number of open streams by caller. */
-  const callers = new Map<string, number>();
-  const starting = new Map<AbortController, EventStreamOptions>();
-  const streams = new Set<OpenStream>();
-  const timer = setInterval(sweep, Math.min(1_000, heartbeatMs / 3, sseStallMs / 3)).unref();
-  let closed = false;
+  readonly #callers = new Map<string, number>();
+  readonly #starting = new Map<AbortController, EventStreamOptions>();
+  readonly #streams = new Set<OpenStream>();
+  readonly #timer: NodeJS.Timeout;
+  #isClosed = false;
 
-  async function open(
+  constructor(settings: Required<StreamsOptions>) {
+    const { heartbeatMs, sseStallMs } = settings;
+    this.#settings = settings;
+    this.#timer = setInterval(() => this.#sweep(), Math.min(1_000, heartbeatMs / 3, sseStallMs / 3)).unref();
+  }
+
+  get size(): number {
+    return this.#streams.size;
+  }
+
+  async open(
     { generate, headers, options }: EventStream,
     gone: AbortSignal,
     extra: HeaderPairs = [],
     caller?: string,
   ): Promise<Answer> {
-    if (closed) throw shuttingDown();
-    if (streams.size + starting.size >= sseStreams) {
-      throw busy("Too many open streams", 5);
-    }
+    if (this.#isClosed) throw shuttingDown();
+    if (this.#streams.size + this.#starting.size >= this.#settings.sseStreams) throw busy("Too many open streams", 5);
+    const { report } = this.#settings;
     const leaving = new AbortController();
-    if (caller !== undefined) leaving.signal.addEventListener("abort", count(caller));
+    if (caller !== undefined) leaving.signal.addEventListener("abort", this.#count(caller));
     const leave = (): void => {
-      starting.delete(leaving); // even if the generator ignores the signal
+      this.#starting.delete(leaving); // even if the generator ignores the signal
       leaving.abort();
     };
-    starting.set(leaving, options);
+    this.#starting.set(leaving, options);
     if (gone.aborted) leave(); // the client left while the body was read
     else gone.addEventListener("abort", leave, { once: true });
     try {
@@ -245,53 +254,51 @@ export function createStreams(settings: StreamsOptions): Streams {
       // Awaited before the headers are sent: an error up to here becomes a plain error response.
       const coming = events.next();
       const first = options.beginsEarly ? await within(beginMs, coming, { onLate: () => undefined }) : await coming;
-      const isCut = closed && !options.drains;
-      if (isCut) void events.return(undefined).catch(report);
-      if (isCut)
+      if (this.#isClosed && !options.drains) {
+        void events.return(undefined).catch(report);
         throw options.fields ? new DetailedError(shuttingDown(), options.fields, headers) : shuttingDown(headers);
+      }
       if (first?.value === noContent) {
         leave();
         return createResponse(null, { status: 204, headers: [...headers, ...extra] });
       }
-      const begun = first ? { first: toFrame(first, options.ids), coming: undefined } : { first: heartbeat, coming }; // without an event, a comment begins the response
-      const stream = new OpenStream({ ...begun, events, options, leave, streams, report });
+      // Without an event, a comment begins the response.
+      const begun = first ? { first: toFrame(first, options.ids), coming: undefined } : { first: heartbeat, coming };
+      const stream = new OpenStream({ ...begun, events, options, leave, streams: this.#streams, report });
       return new EventAnswer([...sseHeaders, ...headers, ...extra], stream);
     } catch (error) {
       leave();
       throw error;
     } finally {
-      starting.delete(leaving);
+      this.#starting.delete(leaving);
     }
   }
 
-  /** Counts a stream of a caller. Returns how to release it. */
-  function count(caller: string): () => void {
-    const others = callers.get(caller) ?? 0;
-    if (others >= sseStreamsPerCaller)
+  close(): void {
+    this.#isClosed = true;
+    for (const [stream, { drains }] of this.#starting) if (!drains) stream.abort();
+    for (const stream of this.#streams) if (!stream.drains) stream.end();
+  }
+
+  /** Counts a stream of a caller. Returns a function that releases it. */
+  #count(caller: string): () => void {
+    const others = this.#callers.get(caller) ?? 0;
+    if (others >= this.#settings.sseStreamsPerCaller)
       throw new ServeError(429, "Too many open streams of one caller", { headers: [["retry-after", "5"]] });
-    callers.set(caller, others + 1);
+    this.#callers.set(caller, others + 1);
     return () => {
-      const left = callers.get(caller)! - 1;
-      if (left === 0) callers.delete(caller);
-      else callers.set(caller, left);
+      const left = (this.#callers.get(caller) ?? 0) - 1;
+      if (left > 0) this.#callers.set(caller, left);
+      else this.#callers.delete(caller);
     };
   }
 
-  function sweep(): void {
-    if (closed && streams.size === 0) clearInterval(timer);
+  #sweep(): void {
+    if (this.#isClosed && this.#streams.size === 0) clearInterval(this.#timer);
     const now = performance.now();
-    for (const stream of streams) stream.sweep(now, { sseStallMs, heartbeatMs });
+    for (const stream of this.#streams) stream.sweep(now, this.#settings);
   }
-
-  return {
-    open,
-    get size() {
-      return streams.size;
-    },
-    close() {
-      closed = true;
-      for (const [stream, { drains }] of starting) if (!drains) stream.abort();
-      for (const stream of streams) if (!stream.drains) stream.end();
-    },
-  };
 }
+
+export const createStreams = (settings: StreamsOptions): Streams =>
+  new OpenStreams({ heartbeatMs: 15_000, sseStreamsPerCaller: Infinity, ...settings });

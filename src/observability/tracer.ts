@@ -1,3 +1,4 @@
+import { randomFillSync } from "node:crypto";
 import { attempt } from "../core/attempt.ts";
 import { toErrorMessage } from "../core/error.ts";
 import type { Logger } from "../core/log.ts";
@@ -12,10 +13,9 @@ import {
   type SpanOptions,
   type Tracer,
 } from "../core/trace.ts";
-import { findSdk } from "./find-sdk.ts";
-import type { CleanAttributes, OtelSdk } from "./otel.ts";
+import { findSdk, type SdkFinder } from "./find-sdk.ts";
+import type { OtelSdk } from "./otel.ts";
 import { createRedactor } from "./redact.ts";
-import { newSpanId, newTraceId } from "./span-ids.ts";
 
 /** The subject of a trace: the first agent or workflow in it. */
 export interface Entity {
@@ -63,60 +63,112 @@ interface TracesOptions {
   readonly totals: Totals;
 }
 
-export function createTraces({ logger, totals }: TracesOptions): Traces {
-  const listeners = new Set<SpanListener>();
-  const redact = createRedactor(process.env);
-  const shorten = (text: string): string => redact.text(text.slice(0, maxLetters)).toWellFormed();
-  const clean: CleanAttributes = (attributes = {}) => {
+export const createTraces = (options: TracesOptions): Traces => new LiveTraces(options);
+
+/** The spans of a server. They go to an SDK, to the listeners, or are not created. */
+class LiveTraces implements Traces {
+  readonly #options: TracesOptions;
+  readonly #listeners = new Set<SpanListener>();
+  readonly #redact = createRedactor(process.env);
+  /** The entities of recent traces, by trace id. */
+  readonly #roots = new Map<string, Entity>();
+  readonly #found: SdkFinder;
+  #notices: SpanNotice[] = [];
+  readonly tracer: Tracer = {
+    isOn: () => this.#isOn(this.#found.get()),
+    start: (options) => {
+      const sdk = this.#found.get();
+      if (this.#isOn(sdk)) return this.#start(options(), sdk);
+      if (sdk) this.#options.totals.droppedSpans++;
+      return undefined;
+    },
+  };
+
+  constructor(options: TracesOptions) {
+    this.#options = options;
+    this.#found = findSdk({ ...options, clean: (attributes) => this.#clean(attributes) });
+  }
+
+  get ready(): Promise<unknown> {
+    return this.#found.ready;
+  }
+
+  async flush(ms: number): Promise<void> {
+    await this.#found.flush(ms).catch((error: unknown) => {
+      this.#options.logger.warn("Spans were lost at shutdown", { reason: toErrorMessage(error).slice(0, 200) });
+    });
+  }
+
+  rootOf(traceId: string | undefined): Entity | undefined {
+    return this.#roots.get(traceId ?? "");
+  }
+
+  listen(listener: SpanListener): () => void {
+    this.#listeners.add(listener);
+    return () => {
+      this.#listeners.delete(listener);
+      if (this.#listeners.size === 0) this.#roots.clear(); // only filters of listeners read them
+    };
+  }
+
+  #isOn(sdk: OtelSdk | undefined): boolean {
+    return this.#listeners.size > 0 || sdk?.isPaused() === false;
+  }
+
+  #shorten(text: string): string {
+    return this.#redact.text(text.slice(0, maxLetters)).toWellFormed();
+  }
+
+  #clean(attributes: Attributes = {}): Record<string, Attributes[string]> {
     // JSON has no NaN: a collector would refuse the whole batch.
     const entries = Object.entries(attributes).filter(([, value]) => value !== undefined && !Number.isNaN(value));
     return Object.fromEntries(
-      entries.map(([name, value]) => [name, typeof value === "string" ? shorten(value) : value]),
+      entries.map(([name, value]) => [name, typeof value === "string" ? this.#shorten(value) : value]),
     );
-  };
-  const found = findSdk({ clean, logger, totals });
-  /** The entities of recent traces, by trace id. */
-  const roots = new Map<string, Entity>();
-  let notices: SpanNotice[] = [];
+  }
 
-  function tell(type: SpanEvent["type"], span: SpanView): void {
-    const copy = { ...span, attributes: clean(span.attributes) };
+  #tell(type: SpanEvent["type"], span: SpanView): void {
+    const copy = { ...span, attributes: this.#clean(span.attributes) };
     const event: SpanEvent = { type, timestamp: new Date().toISOString(), span: copy };
     // Listeners are called after the current work, once per turn of the event loop.
-    if (notices.push({ event, root: roots.get(span.traceId) }) === 1) runOutOfScope(() => setImmediate(flush));
-    if (notices.length >= maxNotices) flush();
+    const count = this.#notices.push({ event, root: this.#roots.get(span.traceId) });
+    if (count === 1) runOutOfScope(() => setImmediate(() => this.#deliver()));
+    if (count >= maxNotices) this.#deliver();
   }
 
-  function flush(): void {
-    const all = notices;
-    notices = [];
-    for (const listener of all.length > 0 ? listeners : []) attempt(() => listener(all));
+  #deliver(): void {
+    const all = this.#notices;
+    this.#notices = [];
+    for (const listener of all.length > 0 ? this.#listeners : []) attempt(() => listener(all));
   }
 
-  function know(traceId: string, attributes: Attributes): void {
-    const entity = roots.has(traceId) ? undefined : toEntity(attributes);
-    if (entity) roots.set(traceId, entity);
-    if (roots.size > maxRoots) roots.delete(roots.keys().next().value!);
+  #know(traceId: string, attributes: Attributes): void {
+    const entity = this.#roots.has(traceId) ? undefined : toEntity(attributes);
+    if (entity) this.#roots.set(traceId, entity);
+    const [oldest] = this.#roots.size > maxRoots ? this.#roots.keys() : [];
+    if (oldest !== undefined) this.#roots.delete(oldest);
   }
 
-  function start(options: SpanOptions, sdk: OtelSdk | undefined): Span {
+  #start(options: SpanOptions, sdk: OtelSdk | undefined): Span {
     const { name, kind, links } = options;
     const parent = options.parent ?? currentSpan() ?? sdk?.active();
     const attributes: Record<string, Attributes[string]> = { ...options.attributes };
     // An error in the SDK of the application must not affect the traced work.
     const theirs = sdk && attempt(() => sdk.start({ name, kind, links, parent, attributes }));
-    const traceId = theirs?.traceId ?? parent?.traceId ?? newTraceId();
-    const spanId = theirs?.spanId ?? newSpanId();
+    const traceId = theirs?.traceId ?? parent?.traceId ?? randomHex(16);
+    const spanId = theirs?.spanId ?? randomHex(8);
     // Without an SDK, the flag of the caller is passed on.
     const sampled = theirs ? theirs.sampled : parent?.sampled;
-    if (listeners.size > 0) know(traceId, attributes);
     const startedAt = Date.now();
-    function toView(status: SpanView["status"], endTime?: string): SpanView {
+    const tell = (type: SpanEvent["type"], status: SpanView["status"]): void => {
+      if (this.#listeners.size === 0) return;
       const startTime = new Date(startedAt).toISOString();
-      const { spanId: parentSpanId } = parent ?? {};
-      return { traceId, spanId, parentSpanId, name, kind, startTime, endTime, attributes, status, links, events: [] };
-    }
-    if (listeners.size > 0) tell("span:start", toView({ code: "unset" }));
+      const endTime = type === "span:end" ? new Date().toISOString() : undefined;
+      const ids = { traceId, spanId, parentSpanId: parent?.spanId };
+      this.#tell(type, { ...ids, name, kind, startTime, endTime, attributes, status, links, events: [] });
+    };
+    if (this.#listeners.size > 0) this.#know(traceId, attributes);
+    tell("span:start", { code: "unset" });
     let isOpen = true;
     return {
       ...toSpanIds(traceId, spanId, sampled),
@@ -124,44 +176,16 @@ export function createTraces({ logger, totals }: TracesOptions): Traces {
         Object.assign(attributes, more);
         attempt(() => theirs?.set(more));
       },
-      end(error) {
+      end: (error) => {
         if (!isOpen) return;
         isOpen = false;
-        const message = error === undefined ? undefined : shorten(toErrorMessage(error));
+        const message = error === undefined ? undefined : this.#shorten(toErrorMessage(error));
         attempt(() => theirs?.end(message));
-        if (listeners.size === 0) return;
-        const status = message === undefined ? ({ code: "ok" } as const) : ({ code: "error", message } as const);
-        tell("span:end", toView(status, new Date().toISOString()));
+        tell("span:end", message === undefined ? { code: "ok" } : { code: "error", message });
       },
       enter: (run) => (theirs ? theirs.enter(run) : run()),
     };
   }
-
-  return {
-    ready: found.ready,
-    async flush(ms) {
-      await found.flush(ms).catch((error: unknown) => {
-        logger.warn("Spans were lost at shutdown", { reason: toErrorMessage(error).slice(0, 200) });
-      });
-    },
-    tracer: {
-      isOn: () => listeners.size > 0 || found.get()?.isPaused() === false,
-      start(options) {
-        const sdk = found.get();
-        if (listeners.size > 0 || sdk?.isPaused() === false) return start(options(), sdk);
-        if (sdk) totals.droppedSpans++;
-        return undefined;
-      },
-    },
-    rootOf: (traceId) => roots.get(traceId ?? ""),
-    listen(listener) {
-      listeners.add(listener);
-      return () => {
-        listeners.delete(listener);
-        if (listeners.size === 0) roots.clear(); // only filters of listeners read them
-      };
-    },
-  };
 }
 
 /** The number of recent traces whose entity is stored. */
@@ -173,4 +197,18 @@ const maxLetters = 4_096;
 
 function toEntity({ "entity.type": type, "entity.id": id }: Attributes): Entity | undefined {
   return typeof type === "string" && typeof id === "string" && id.length <= 256 ? { type, id } : undefined;
+}
+
+/** Random bytes for many ids: a call of the random generator for each id would cost a microsecond. */
+const pool = Buffer.alloc(4_096);
+let at = pool.length;
+
+function randomHex(bytes: number): string {
+  if (at + bytes > pool.length) {
+    randomFillSync(pool);
+    at = 0;
+  }
+  const from = at;
+  at += bytes;
+  return pool.toString("hex", from, at);
 }

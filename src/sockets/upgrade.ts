@@ -53,7 +53,7 @@ export function createUpgrade({ resolve, report, counted, ...limits }: UpgradeOp
   });
   // A sender without back-pressure (a timer, a log) would otherwise fill the memory for a peer that does not read.
   const sweep = setInterval(() => {
-    for (const peer of peers) if (peer.websocket.bufferedAmount! > limits.socketBufferBytes) peer.terminate();
+    for (const peer of peers) if ((peer.websocket.bufferedAmount ?? 0) > limits.socketBufferBytes) peer.terminate();
   }, 250).unref();
 
   async function handle(req: IncomingMessage, socket: Duplex, head: Buffer): Promise<void> {
@@ -71,16 +71,12 @@ export function createUpgrade({ resolve, report, counted, ...limits }: UpgradeOp
       hooksOf.set(request, guard(hooks, report, requestId));
       await adapter.handleUpgrade(req, socket, head, request);
     } catch (error) {
-      refuseWith(socket, error, requestId);
-    }
-  }
-
-  function refuseWith(socket: Duplex, error: unknown, requestId: string): void {
-    const headers = [requestIdHeader(requestId)];
-    try {
-      refuse(socket, toErrorEnvelope(error, headers, report));
-    } catch (invalid) {
-      refuse(socket, toErrorEnvelope(invalid, headers, report)); // a header of the refusal, which the next one does not have
+      const headers = [requestIdHeader(requestId)];
+      try {
+        refuse(socket, toErrorEnvelope(error, headers, report));
+      } catch (invalid) {
+        refuse(socket, toErrorEnvelope(invalid, headers, report)); // a header of the refusal, which this one lacks
+      }
     }
   }
 

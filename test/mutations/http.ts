@@ -12,22 +12,22 @@ export const http: readonly Mutation[] = [
   {
     breaks: "Streams that wait for their first event do not count",
     file: "src/http/sse.ts",
-    find: `if (streams.size + starting.size >= sseStreams) {`,
-    replace: `if (streams.size >= sseStreams) {`,
+    find: `if (this.#streams.size + this.#starting.size >= this.#settings.sseStreams)`,
+    replace: `if (this.#streams.size >= this.#settings.sseStreams)`,
     suite: "test/http/sse.test.ts",
   },
   {
     breaks: "A caller has one open stream more than limits.sseStreamsPerCaller allows",
     file: "src/http/sse.ts",
-    find: "others >= sseStreamsPerCaller",
-    replace: "others > sseStreamsPerCaller",
+    find: "others >= this.#settings.sseStreamsPerCaller",
+    replace: "others > this.#settings.sseStreamsPerCaller",
     suite: "test/http/stream-callers.test.ts",
   },
   {
     breaks: "A shutdown cuts streams that end by themselves",
     file: "src/http/sse.ts",
-    find: `for (const stream of streams) if (!stream.drains) stream.end();`,
-    replace: `for (const stream of streams) stream.end();`,
+    find: `for (const stream of this.#streams) if (!stream.drains) stream.end();`,
+    replace: `for (const stream of this.#streams) stream.end();`,
     suite: "test/http/sse.test.ts",
   },
   {

@@ -1,9 +1,9 @@
 import { toPath, type AgentEntry, type AnyRoute, type Catalog } from "../catalog.ts";
 import type { CustomRoute, Json, WorkflowEntry } from "../catalog.ts";
-import { createComponents } from "./components.ts";
+import { Components } from "./components.ts";
 import { toMethods, toTemplate } from "./custom-routes.ts";
 import { tags } from "./labels.ts";
-import { createOperations } from "./operations.ts";
+import { Operations } from "./operations.ts";
 import { toAgentOperation, toWorkflowOperations } from "./own-operations.ts";
 
 export interface OpenApi extends Json {
@@ -31,8 +31,8 @@ export interface DocumentParts {
 /** Creates the OpenAPI 3.1 document. The routes are its only source. */
 export function toOpenApi(routes: readonly AnyRoute[], parts: DocumentParts): OpenApi {
   const { version, policy, workflows, agents, customRoutes } = parts;
-  const components = createComponents();
-  const operations = createOperations(components, parts);
+  const components = new Components();
+  const operations = new Operations(components, parts);
   const paths: Record<string, Json> = {};
   const pathsByShape = new Map<string, string>();
   const used = new Set<string>();
@@ -45,9 +45,10 @@ export function toOpenApi(routes: readonly AnyRoute[], parts: DocumentParts): Op
   }
   for (const route of customRoutes) {
     const template = toTemplate(route.path);
-    for (const method of template ? toMethods(route) : []) {
-      const path = findPath(template!.path);
-      if (!paths[path]?.[method]) add(path, method, operations.toCustom(route, method, path, template!));
+    if (!template) continue;
+    for (const method of toMethods(route)) {
+      const path = findPath(template.path);
+      if (!paths[path]?.[method]) add(path, method, operations.toCustom(route, method, path, template));
     }
   }
   return {

@@ -17,149 +17,152 @@ export interface OperationsOptions {
   readonly isAuthorized: boolean;
 }
 /** Makes the operations of a document. Each has an id that is unique in the document. */
-export interface Operations {
-  toBuiltIn(route: AnyRoute): Json;
+export class Operations {
+  readonly #components: Components;
+  readonly #options: OperationsOptions;
+  readonly #toUniqueId = createNames("-");
+  readonly #ownResponses = new Map<Json, Json>(); // by the schema of the result: execute and resume answer the same
+  readonly #limited: Errors;
+
+  constructor(components: Components, options: OperationsOptions) {
+    this.#components = components;
+    this.#options = options;
+    this.#limited = options.isLimited ? { 429: "Too many requests; Retry-After has the seconds to wait" } : {};
+  }
+
+  toBuiltIn(route: AnyRoute): Json {
+    const { operationId, tags } = toLabels(route);
+    const { summary, description } = route;
+    const labels = { operationId: this.#toUniqueId(operationId), tags, summary, description };
+    return { ...labels, ...(route.type === "route" ? this.#toRoute(route) : this.#toSocket(route)) };
+  }
+
   /** Returns the operation of a route for one workflow or agent. */
-  toOwn(route: Route<never>, own: OwnOperation): Json;
-  toCustom(route: CustomRoute, method: string, path: string, template: PathTemplate): Json;
-}
+  toOwn(route: Route<never>, own: OwnOperation): Json {
+    const { id, tag, summary, description, example, body, result = {} } = own;
+    const name = `Workflow${toPascalCase(id)}`;
+    const operation = this.#toRoute(route, id);
+    const hasResult = Object.keys(result).length > 0;
+    return {
+      ...operation,
+      operationId: this.#toUniqueId(own.operationId),
+      tags: [tag],
+      summary,
+      description: description || (route.description ?? route.summary),
+      requestBody: toJsonBody(body ? this.#toOwnBody(route, body, name) : this.#toBody(route), example),
+      responses: {
+        ...(operation["responses"] as Json),
+        ...(hasResult && { 200: this.#toOwnResponse(route, result, name) }),
+      },
+    };
+  }
 
-export function createOperations(components: Components, options: OperationsOptions): Operations {
-  const { policy, isLimited, refusesOrigins, isAuthorized } = options;
-  const toUniqueId = createNames("-");
-  const ownResponses = new Map<Json, Json>(); // by the schema of the result: execute and resume answer the same
-  const limited: Errors = isLimited ? { 429: "Too many requests; Retry-After has the seconds to wait" } : {};
-  return {
-    toBuiltIn(route) {
-      const { operationId, tags } = toLabels(route);
-      const { summary, description } = route;
-      const labels = { operationId: toUniqueId(operationId), tags, summary, description };
-      return { ...labels, ...(route.type === "route" ? toRoute(route) : toSocket(route)) };
-    },
-    toOwn(route, own) {
-      const { id, tag, summary, description, example, body, result } = own;
-      const name = `Workflow${toPascalCase(id)}`;
-      const operation = toRoute(route, id);
-      const responses = operation["responses"] as Json;
-      return {
-        ...operation,
-        operationId: toUniqueId(own.operationId),
-        tags: [tag],
-        summary,
-        description: description || (route.description ?? route.summary),
-        requestBody: toJsonBody(body ? toOwnBody(route, body, name) : toBody(route), example),
-        responses:
-          result && Object.keys(result).length > 0
-            ? { ...responses, 200: toOwnResponse(route, result, name) }
-            : responses,
-      };
-    },
-    toCustom,
-  };
-
-  function toRoute(route: Route<never>, id?: string): Json {
-    const params = [...toPath(route.path, id).matchAll(/\/:(\w+)/g)].map(([, name]) => name!);
+  #toRoute(route: Route<never>, id?: string): Json {
+    const params = [...toPath(route.path, id).matchAll(/(?<=\/:)\w+/g)].map(([name]) => name);
     const responses: Json = {};
-    for (const [status, response] of Object.entries(route.responses)) responses[status] = toResponse(response);
+    for (const [status, response] of Object.entries(route.responses)) responses[status] = this.#toResponse(response);
+    const { policy, refusesOrigins } = this.#options;
     const { security, errors } = toSecurity(policy && askPolicy(policy, route, id));
     const all = {
       ...errorsOfKit(route),
-      ...toForbidden(route, refusesOrigins && route.method !== "GET"),
+      ...this.#toForbidden(route, refusesOrigins && route.method !== "GET"),
       ...route.errors,
-      ...limited,
+      ...this.#limited,
       ...errors,
     };
     return {
       ...security,
       parameters: [
         ...params.map((name) => toPathParameter(name)),
-        ...toQueryParameters(route.query),
-        ...toHeaderParameters(route.headers),
+        ...this.#toQueryParameters(route.query),
+        ...this.#toHeaderParameters(route.headers),
       ],
-      ...(route.body && { requestBody: toJsonBody(toBody(route)) }),
-      responses: { ...responses, ...toErrors(all) },
+      ...(route.body && { requestBody: toJsonBody(this.#toBody(route)) }),
+      responses: { ...responses, ...this.#toErrors(all) },
     };
   }
 
-  function toForbidden(route: AnyRoute, refusesOrigin: boolean): Errors {
+  #toForbidden(route: AnyRoute, refusesOrigin: boolean): Errors {
     const { action } = route;
     const isClosed = action !== undefined && needsAuthorize(action);
     const takesOthers = route.type === "route" && route.others !== undefined;
+    const { policy, isAuthorized } = this.#options;
     const refusesCaller = (isAuthorized && action !== undefined) || (policy !== undefined && (isClosed || takesOthers));
     if (refusesCaller) return { 403: refusesOrigin ? "The origin or the caller is not allowed" : callerRefusal };
     return refusesOrigin ? { 403: originRefusal } : {};
   }
 
-  function toBody({ body }: Route<never>): Json {
-    return body ? components.convert(body, "input") : {};
+  #toBody({ body }: Route<never>): Json {
+    return body ? this.#components.convert(body, "input") : {};
   }
 
   /** Returns the body of a route with the author's schema in the place of one property. */
-  function toOwnBody(route: Route<never>, { property, isRequired, schemas }: OwnBody, name: string): Json {
+  #toOwnBody(route: Route<never>, { property, isRequired, schemas }: OwnBody, name: string): Json {
     const wanted = name + (property === "input" ? "Input" : "Resume");
-    const kinds = schemas.map((schema) => components.adopt(schema, wanted));
-    const body = components.resolve(toBody(route));
-    const schema = kinds.length === 1 ? kinds[0]! : { anyOf: kinds };
+    const kinds = schemas.map((schema) => this.#components.adopt(schema, wanted));
+    const body = this.#components.resolve(this.#toBody(route));
+    const [first = {}] = kinds;
+    const schema = kinds.length === 1 ? first : { anyOf: kinds };
     const properties = { ...(body["properties"] as Json), [property]: schema };
     return { ...body, properties, ...(isRequired && { required: [property] }) };
   }
 
   /** Returns the response of a route with the author's schema as `result`. It is null until the execution ends. */
-  function toOwnResponse(route: Route<never>, result: Json, name: string): Json {
-    const known = ownResponses.get(result);
+  #toOwnResponse(route: Route<never>, result: Json, name: string): Json {
+    const known = this.#ownResponses.get(result);
     if (known) return known;
-    const shape = components.resolve(components.convert(route.responses[200] as GenericSchema, "output"));
-    const schema = { anyOf: [components.adopt(result, `${name}Result`), { type: "null" }] };
+    const shape = this.#components.resolve(this.#components.convert(route.responses[200] as GenericSchema, "output"));
+    const schema = { anyOf: [this.#components.adopt(result, `${name}Result`), { type: "null" }] };
     const properties = { ...(shape["properties"] as Json), result: schema };
-    const made = toSuccess(components.add({ ...shape, properties }, `${name}Execution`));
-    ownResponses.set(result, made);
+    const made = toSuccess(this.#components.add({ ...shape, properties }, `${name}Execution`));
+    this.#ownResponses.set(result, made);
     return made;
   }
 
-  function toSocket(route: SocketRoute): Json {
-    const { security, errors } = toSecurity(policy && askPolicy(policy, route, undefined));
-    const all = { ...socketErrors, ...toForbidden(route, true), ...limited, ...errors };
-    const responses = { 101: { description: "WebSocket" }, ...toErrors(all) };
-    return { ...security, parameters: toQueryParameters(route.query), responses };
+  #toSocket(route: SocketRoute): Json {
+    const { security, errors } = toSecurity(this.#options.policy && askPolicy(this.#options.policy, route, undefined));
+    const all = { ...socketErrors, ...this.#toForbidden(route, true), ...this.#limited, ...errors };
+    const responses = { 101: { description: "WebSocket" }, ...this.#toErrors(all) };
+    return { ...security, parameters: this.#toQueryParameters(route.query), responses };
   }
 
   /** A route of `configureApp`. Its body and its responses are known only to its handler. */
-  function toCustom(route: CustomRoute, method: string, path: string, { params }: PathTemplate): Json {
-    const { security, errors } = toSecurity(policy && askCustomPolicy(policy, route));
-    const names = [...path.matchAll(/\{(\w+)\}/g)].map(([, name]) => name!);
-    const foreign: Errors = refusesOrigins && !readMethods.has(method) ? { 403: originRefusal } : {};
-    const all = { ...customErrors, ...foreign, ...limited, ...errors };
+  toCustom(route: CustomRoute, method: string, path: string, { params }: PathTemplate): Json {
+    const { security, errors } = toSecurity(this.#options.policy && askCustomPolicy(this.#options.policy, route));
+    const names = [...path.matchAll(/(?<=\{)\w+(?=\})/g)].map(([name]) => name);
+    const foreign: Errors = this.#options.refusesOrigins && !readMethods.has(method) ? { 403: originRefusal } : {};
+    const all = { ...customErrors, ...foreign, ...this.#limited, ...errors };
     return {
-      operationId: toUniqueId(toOperationId(method, route.path)),
+      operationId: this.#toUniqueId(toOperationId(method, route.path)),
       tags: [ownTags.routes],
       summary: `${method.toUpperCase()} ${route.path}`,
       description: "A route of `configureApp`. Its body and its responses are not described.",
       ...security,
       parameters: names.map((name, index) => toPathParameter(name, params[index]?.isRest)),
       ...(bodyMethods.has(method) && { requestBody: { content: { "application/json": { schema: {} } } } }),
-      responses: { 200: customResponse, ...toErrors(all) },
+      responses: { 200: customResponse, ...this.#toErrors(all) },
     };
   }
 
-  function toResponse(response: GenericSchema | Media): Json {
-    if (!("media" in response)) return toSuccess(components.convert(response, "output"));
+  #toResponse(response: GenericSchema | Media): Json {
+    if (!("media" in response)) return toSuccess(this.#components.convert(response, "output"));
     if (response.media === "") return { description: "Nothing to send" };
-    const own = response.schema && components.convert(response.schema, "output");
+    const own = response.schema && this.#components.convert(response.schema, "output");
     const content = Object.fromEntries(
       response.media.split(", ").map((media) => [media, { schema: own ?? (media.startsWith("text/") ? text : {}) }]),
     );
     return { description: "OK", content };
   }
 
-  function toErrors(errors: Errors): Json {
+  #toErrors(errors: Errors): Json {
     return Object.fromEntries(
-      Object.entries(errors).map(([status, text]) => [status, components.toError(status, text)]),
+      Object.entries(errors).map(([status, text]) => [status, this.#components.toError(status, text)]),
     );
   }
 
-  function toQueryParameters(query: GenericSchema | undefined): Json[] {
+  #toQueryParameters(query: GenericSchema | undefined): Json[] {
     if (!query) return [];
-    const { properties = {}, required = [] } = components.convert(query, "output") as {
+    const { properties = {}, required = [] } = this.#components.convert(query, "output") as {
       properties?: Record<string, Json>;
       required?: string[];
     };
@@ -168,9 +171,9 @@ export function createOperations(components: Components, options: OperationsOpti
     );
   }
 
-  function toHeaderParameters(headers: Route<never>["headers"] = {}): Json[] {
+  #toHeaderParameters(headers: Route<never>["headers"] = {}): Json[] {
     return Object.entries(headers).map(([name, schema]) =>
-      toParameter("header", name, components.convert(schema, "output"), false),
+      toParameter("header", name, this.#components.convert(schema, "output"), false),
     );
   }
 }
