@@ -12,7 +12,7 @@ import type { Logger } from "../core/log.ts";
 import type { Backend } from "../engine/contract/backend.ts";
 import type { WorkflowDefinition } from "../engine/definition/definition.ts";
 import type { Runtime, SystemRuntime } from "../engine/runtime.ts";
-import { basePathRule, isBasePath } from "../http/base-path.ts";
+import { basePathRule, isBasePath } from "../http/path.ts";
 import { isProxy, proxyRule } from "../http/client-address.ts";
 import type { CorsOptions } from "../http/cors.ts";
 import { toWindowMs, type RateLimitOptions } from "../http/rate-limit.ts";

@@ -4,7 +4,7 @@ import { promisify } from "node:util";
 import { gzip } from "node:zlib";
 import { notFound, ServeError } from "../core/error.ts";
 import { Page } from "../http/envelope.ts";
-import { toPageHeaders } from "../http/page-headers.ts";
+import { toPageHeaders } from "../http/page.ts";
 
 const fileNames = ["console.js", "console.css"] as const;
 type FileName = (typeof fileNames)[number];

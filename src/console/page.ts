@@ -1,6 +1,5 @@
 import { Page } from "../http/envelope.ts";
-import { toPageHeaders } from "../http/page-headers.ts";
-import { icon } from "../http/page-icon.ts";
+import { icon, toPageHeaders } from "../http/page.ts";
 import { namesHtml, type ConsoleFiles } from "./assets.ts";
 
 /**

@@ -5,7 +5,6 @@ import type { Reservation } from "../core/byte-budget.ts";
 import { findInfinity, isMoreThanStrings, isTextDeeper } from "../core/json.ts";
 import { toWeight } from "../core/heap-weight.ts";
 import { toProblem } from "../core/schema.ts";
-import { isClientAbort } from "./client-abort.ts";
 
 export interface BodyLimits {
   readonly bodyBytes: number;
@@ -119,3 +118,13 @@ function refusalOf(req: IncomingMessage, reading: Promise<unknown>, reservation:
 }
 
 const jsonType = /^application\/([\w.-]+\+)?json\s*(;|$)/i;
+
+/** Returns true for an error that says only that the client closed its connection. It is not a fault of the server. */
+export function isClientAbort(error: unknown, { signal }: Request): boolean {
+  if (!signal.aborted) return false;
+  // h3 wraps the error of Node.
+  for (let one = error; one instanceof Error; one = one.cause) {
+    if (one.name === "AbortError" || ("code" in one && one.code === "ECONNRESET")) return true;
+  }
+  return false;
+}

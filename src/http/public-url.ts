@@ -1,4 +1,4 @@
-import { isBasePath } from "./base-path.ts";
+import { isBasePath } from "./path.ts";
 import { createProxyReader } from "./client-address.ts";
 
 /** The URL under which the client reaches the server. */

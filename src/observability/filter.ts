@@ -1,7 +1,6 @@
 import * as v from "valibot";
 import { logLevels, type LogLevel } from "../core/log.ts";
-import { Time } from "../http/time.ts";
-import { wholeNumber } from "../http/whole-number.ts";
+import { Time, wholeNumber } from "../http/input.ts";
 import type { LogEntry } from "./record.ts";
 
 export interface LogFilter {

@@ -1,11 +1,10 @@
 import { defineSocket, type SocketRoute } from "../sockets/socket.ts";
 import { defaultLimit, LogQuery } from "./filter.ts";
 import type { Logs } from "./logs.ts";
-import { answerPing } from "./ping.ts";
+import { answerPing, SocketReader } from "./socket-reader.ts";
 import { toFinder, toReader } from "./reader.ts";
 import type { LogEntry } from "./record.ts";
 import { fitting } from "./ring.ts";
-import { SocketReader } from "./socket-reader.ts";
 
 /** The route `/ws/logs`: the newest matching records, then each new one as it is logged. */
 export function logSocket(logs: Logs, { socketBufferBytes }: { socketBufferBytes: number }): SocketRoute {

@@ -3,6 +3,7 @@ import { toMessage } from "../sockets/socket.ts";
 import type { Logs } from "./logs.ts";
 import type { LogEntry } from "./record.ts";
 import type { Ring } from "./ring.ts";
+import { toObject, tryParseJson } from "../core/json.ts";
 
 export interface SocketReaderOptions {
   readonly matches: (entry: LogEntry) => boolean;
@@ -89,3 +90,13 @@ export class SocketReader {
     return (this.#peer.websocket.bufferedAmount ?? 0) <= this.#maxBytes;
   }
 }
+
+/** Returns the response of a send-only socket to a message. The only valid message is a ping. */
+export function answerPing(text: string): string {
+  const message = tryParseJson(text);
+  if (message === undefined) return toError("expected JSON");
+  if (toObject(message)["type"] === "PING") return JSON.stringify({ type: "PONG", success: true });
+  return toError('expected { "type": "PING" }');
+}
+
+const toError = (error: string): string => JSON.stringify({ type: "ERROR", success: false, error });

@@ -3,9 +3,8 @@ import * as v from "valibot";
 import type { Identity } from "../core/caller.ts";
 import { defineSocket, toMessage, type SocketRoute } from "../sockets/socket.ts";
 import type { Logs } from "./logs.ts";
-import { answerPing } from "./ping.ts";
+import { answerPing, SocketReader } from "./socket-reader.ts";
 import { toReader } from "./reader.ts";
-import { SocketReader } from "./socket-reader.ts";
 import type { Entity, SpanEvent, Traces } from "./tracer.ts";
 
 const EntityQuery = v.object({

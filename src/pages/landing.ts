@@ -1,4 +1,4 @@
-import { icon } from "../http/page-icon.ts";
+import { icon } from "../http/page.ts";
 import { toAgentCard, toWorkflowCard, type CardOptions } from "./cards.ts";
 import type { NeedsToken, VisibleEntries } from "./catalog.ts";
 import { html, Html, type Content } from "./html.ts";

@@ -3,7 +3,7 @@ import * as v from "valibot";
 import type { Identity } from "../core/caller.ts";
 import { allowsEveryOrigin } from "../http/cors.ts";
 import { Page, toPage } from "../http/envelope.ts";
-import { toPageHeaders } from "../http/page-headers.ts";
+import { toPageHeaders } from "../http/page.ts";
 import { createPublicUrlReader, type PublicUrl, type PublicUrlReader } from "../http/public-url.ts";
 import { defineRoute, page, type Route } from "../http/route.ts";
 import { toNeedsToken, toVisibleEntries, toVisibleRoutes, type Catalog, type AnyRoute } from "./catalog.ts";

@@ -8,7 +8,7 @@ import { shuttingDown } from "../core/error.ts";
 import type { ConsoleSessions } from "../console/sessions.ts";
 import type { Logger } from "../core/log.ts";
 import { isLoopback } from "../core/loopback.ts";
-import { requestIdHeader } from "../core/request-id.ts";
+import { requestIdHeader } from "../http/request-id.ts";
 import type { OpenOptions } from "../engine/contract/engine.ts";
 import type { Program } from "../engine/contract/program.ts";
 import { agentOf } from "../engine/turn-execution.ts";

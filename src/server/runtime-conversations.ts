@@ -14,7 +14,7 @@ import { validate } from "../core/schema.ts";
 import type { ConversationKey } from "../engine/contract/conversations.ts";
 import type { Agent } from "../engine/definition/reference.ts";
 import type { RuntimeConversations } from "../engine/runtime.ts";
-import { OptionalId } from "../http/given-id.ts";
+import { OptionalId } from "../http/input.ts";
 
 export interface RuntimeConversationsParts {
   readonly agents: Agents;

@@ -4,7 +4,7 @@ import type { Hooks, Peer } from "crossws";
 import nodeAdapter from "crossws/adapters/node";
 import { NodeRequest } from "srvx/node";
 import { busy, ServeError } from "../core/error.ts";
-import { nextRequestId, requestIdHeader } from "../core/request-id.ts";
+import { nextRequestId, requestIdHeader } from "../http/request-id.ts";
 import { isResponse, toErrorEnvelope, toWebResponse, withHeaders } from "../http/envelope.ts";
 import { refuse } from "../http/refuse.ts";
 import { tokenProtocol } from "./socket.ts";

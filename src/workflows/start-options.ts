@@ -1,7 +1,6 @@
 import * as v from "valibot";
 import { idRule, isId, isReserved, reservedRule } from "../core/id.ts";
-import { AnyObject } from "../http/any-object.ts";
-import { GivenId } from "../http/given-id.ts";
+import { AnyObject, GivenId } from "../http/input.ts";
 import type { ForkOptions } from "../engine/runtime.ts";
 import type { BeginOptions } from "./executions.ts";
 

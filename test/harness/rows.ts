@@ -2,7 +2,7 @@ import * as v from "valibot";
 import { Reply, toPage } from "../../src/http/envelope.ts";
 import { defineRoute, events } from "../../src/http/route.ts";
 import { EventStream } from "../../src/http/sse.ts";
-import { wholeNumber } from "../../src/http/whole-number.ts";
+import { wholeNumber } from "../../src/http/input.ts";
 import type { BuiltInRoute } from "../../src/server/built-in-routes.ts";
 import { defineSocket } from "../../src/sockets/socket.ts";
 

@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import { createServer, defineWorkflow, type AuthProvider, type ServerOptions } from "agentserve";
-import { createWindowCounter } from "../../src/http/window-counter.ts";
+import { createWindowCounter } from "../../src/http/rate-limit.ts";
 import { describeServer, startServer, startTestServer, type TestServer } from "../harness/server.ts";
 
 const workflows = [defineWorkflow({ id: "quick" }).andThen({ id: "one", execute: () => 1 })];

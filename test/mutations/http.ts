@@ -102,14 +102,14 @@ export const http: readonly Mutation[] = [
   },
   {
     breaks: "The last allowed request of a window is refused",
-    file: "src/http/window-counter.ts",
+    file: "src/http/rate-limit.ts",
     find: `++known.count > limit`,
     replace: `++known.count >= limit`,
     suite: "test/http/rate-limit.test.ts",
   },
   {
     breaks: "Ended windows stay in memory behind one that was renewed",
-    file: "src/http/window-counter.ts",
+    file: "src/http/rate-limit.ts",
     find: `      windows.delete(key); // a new window belongs at the end of the map`,
     replace: ``,
     suite: "test/http/rate-limit.test.ts",

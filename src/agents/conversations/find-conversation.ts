@@ -2,7 +2,7 @@ import * as v from "valibot";
 import type { ActionRequest } from "../../core/authorizer.ts";
 import type { ConversationKey, Conversations } from "../../engine/contract/conversations.ts";
 import type { StoredConversation } from "../../engine/stored/stored-conversation.ts";
-import { OptionalId } from "../../http/given-id.ts";
+import { OptionalId } from "../../http/input.ts";
 import { findAgent, type AgentsOfSnapshot } from "../find-agent.ts";
 import { findConversation, ownsAsked, toAskedUser, type ConversationAccess } from "./access.ts";
 

@@ -1,9 +1,8 @@
 import * as v from "valibot";
 import { forbidden } from "../../core/authorizer.ts";
 import { Reply } from "../../http/envelope.ts";
-import { OptionalId } from "../../http/given-id.ts";
+import { OptionalId, wholeNumber } from "../../http/input.ts";
 import { defineRoute, type Route } from "../../http/route.ts";
-import { wholeNumber } from "../../http/whole-number.ts";
 import type { Agents } from "../agents.ts";
 import { findAgent, type AgentsOfSnapshot } from "../find-agent.ts";
 import { listConversations, missingConversation, ownsAsked, toAskedUser } from "./access.ts";

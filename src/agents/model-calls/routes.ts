@@ -2,7 +2,7 @@ import * as v from "valibot";
 import { cut } from "../../core/cut.ts";
 import { badRequest, notFound } from "../../core/error.ts";
 import { maxPageBytes } from "../../engine/stored/listed-value.ts";
-import { AnyObject } from "../../http/any-object.ts";
+import { AnyObject } from "../../http/input.ts";
 import { defineRoute, type Route } from "../../http/route.ts";
 import { mayInspect } from "../conversations/access.ts";
 import { findAsked, UserQuery } from "../conversations/find-conversation.ts";

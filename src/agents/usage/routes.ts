@@ -4,7 +4,7 @@ import { badRequest } from "../../core/error.ts";
 import { invalidCursor } from "../../engine/stored/stored-conversation.ts";
 import { toDay, usageGroupings, type UsageGrouping, type UsageStore } from "../../engine/contract/usage.ts";
 import { defineRoute, type Route } from "../../http/route.ts";
-import { wholeNumber } from "../../http/whole-number.ts";
+import { wholeNumber } from "../../http/input.ts";
 import { findAgent, type AgentsOfSnapshot } from "../find-agent.ts";
 import { findReadable } from "./access.ts";
 import type { Prices } from "./prices.ts";

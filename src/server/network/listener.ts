@@ -1,7 +1,7 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { NodeRequest, sendNodeResponse } from "srvx/node";
 import { badRequest } from "../../core/error.ts";
-import { requestIdHeader } from "../../core/request-id.ts";
+import { requestIdHeader } from "../../http/request-id.ts";
 import { DirectAnswer, Envelope, toErrorEnvelope, toWebResponse, type Answer } from "../../http/envelope.ts";
 import type { App } from "../app.ts";
 import type { Incoming } from "../requests/incoming.ts";

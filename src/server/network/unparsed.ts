@@ -1,7 +1,7 @@
 import type { Server } from "node:http";
 import type { Duplex } from "node:stream";
 import { ServeError } from "../../core/error.ts";
-import { requestIdHeader } from "../../core/request-id.ts";
+import { requestIdHeader } from "../../http/request-id.ts";
 import { toErrorEnvelope, type Envelope } from "../../http/envelope.ts";
 import { refuse } from "../../http/refuse.ts";
 import { send } from "./listener.ts";

@@ -1,6 +1,6 @@
 import * as v from "valibot";
 import { Reply } from "../../http/envelope.ts";
-import { Prefer } from "../../http/prefer.ts";
+import { Prefer } from "../../http/input.ts";
 import { defineRoute, type Route } from "../../http/route.ts";
 import { checkStep } from "../access.ts";
 import { cancel, suspend } from "../executions.ts";

@@ -1,14 +1,11 @@
 import * as v from "valibot";
-import { executionStatuses } from "../../engine/execution.ts";
+import { type ExecutionState, executionStatuses } from "../../engine/execution.ts";
 import { suspensionKinds } from "../../engine/suspension.ts";
-import { commaList } from "../../http/comma-list.ts";
+import { commaList, Time, wholeNumber } from "../../http/input.ts";
 import { defineRoute, events, type Route } from "../../http/route.ts";
 import { comment, EventStream } from "../../http/sse.ts";
-import { Time } from "../../http/time.ts";
-import { wholeNumber } from "../../http/whole-number.ts";
 import type { ActionRequest } from "../../core/authorizer.ts";
 import type { ListFilter } from "../../engine/contract/engine.ts";
-import type { ExecutionState } from "../../engine/execution.ts";
 import { mayResume } from "../access.ts";
 import { followExecutions, listAllExecutions } from "../lists/all-executions.ts";
 import { AuthorizedChanges } from "../lists/authorized-changes.ts";

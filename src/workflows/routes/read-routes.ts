@@ -1,9 +1,8 @@
 import * as v from "valibot";
 import { Reply } from "../../http/envelope.ts";
-import { commaList } from "../../http/comma-list.ts";
+import { commaList, wholeNumber } from "../../http/input.ts";
 import { defineRoute, events, nothing, type Route } from "../../http/route.ts";
 import { EventStream } from "../../http/sse.ts";
-import { wholeNumber } from "../../http/whole-number.ts";
 import { mayFork, mayInspect, mayResume } from "../access.ts";
 import { findExecution, type Workflows } from "../find.ts";
 import { toStateView, type StateView } from "../results.ts";

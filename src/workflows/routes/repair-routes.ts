@@ -1,6 +1,6 @@
 import * as v from "valibot";
 import type { ExecutionState } from "../../engine/execution.ts";
-import { Prefer } from "../../http/prefer.ts";
+import { Prefer } from "../../http/input.ts";
 import { defineRoute, type Route } from "../../http/route.ts";
 import {
   findExecution,

@@ -1,6 +1,6 @@
 import * as v from "valibot";
 import { newId } from "../../core/id.ts";
-import { Prefer } from "../../http/prefer.ts";
+import { Prefer } from "../../http/input.ts";
 import { defineRoute, events, type Route } from "../../http/route.ts";
 import { EventStream } from "../../http/sse.ts";
 import { begin } from "../executions.ts";

@@ -4,7 +4,7 @@ import { stepStatuses } from "../../engine/steps/step-record.ts";
 import { toDelays } from "../../engine/steps/retry-delays.ts";
 import { Reply } from "../../http/envelope.ts";
 import { defineRoute, type Route } from "../../http/route.ts";
-import { wholeNumber } from "../../http/whole-number.ts";
+import { wholeNumber } from "../../http/input.ts";
 import { mayInspect } from "../access.ts";
 import { findExecution, type Workflows } from "../find.ts";
 import { KeptSteps } from "../history/kept-steps.ts";

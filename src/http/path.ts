@@ -1,6 +1,6 @@
 import type { H3Event } from "h3";
 import { FastURL } from "srvx";
-import { notFound } from "../core/error.ts";
+import { notFound, ServeError } from "../core/error.ts";
 
 /** Replaces the URL of an event by the one that routers and the policy read. Throws a 404 for a path outside the base. */
 export type EnterBase = (event: Pick<H3Event, "url">) => void;
@@ -23,4 +23,19 @@ export const basePathRule = 'a path such as "/api/ai": letters, digits and . _ ~
 
 export function isBasePath(text: unknown): text is string {
   return typeof text === "string" && /^(?:\/(?!\.\.?(?:\/|$))[\w.~-]+)+$/.test(text) && text.length <= 200;
+}
+
+const maxCharacters = 2_048;
+const maxSegments = 64;
+
+/** Refuses a path that is too long to be matched in little time. Called before any router or policy reads the path. */
+export function checkPath(path: string): void {
+  // A segment has at least its slash, so short paths need no count.
+  if (path.length <= maxSegments) return;
+  if (path.length > maxCharacters || path.split("/", maxSegments + 2).length - 1 > maxSegments) {
+    throw new ServeError(
+      414,
+      `Path too long: expected at most ${maxCharacters} characters and ${maxSegments} segments`,
+    );
+  }
 }
