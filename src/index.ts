@@ -40,7 +40,7 @@ export type {
   AuthorizeRequest,
   AuthorizeSuspension,
   AuthorizeUsage,
-} from "./core/authorize.ts";
+} from "./core/access/authorize.ts";
 export type { Caller } from "./core/caller.ts";
 
 // Agents

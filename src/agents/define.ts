@@ -1,5 +1,5 @@
 import type { LanguageModel, LanguageModelUsage, ModelMessage, StepResult, ToolSet, UIMessage } from "ai";
-import type { Authorize } from "../core/authorize.ts";
+import type { Authorize } from "../core/access/authorize.ts";
 import { cut } from "../core/cut.ts";
 import { idRule, isId } from "../core/id.ts";
 import type { Agent } from "../engine/definition/reference.ts";

@@ -1,5 +1,5 @@
 import type { Schema as SdkSchema } from "ai";
-import { toJsonSchema, type JsonSchema } from "../core/json-schema.ts";
+import { toJsonSchema, type JsonSchema } from "../core/schemas/json-schema.ts";
 import { isSchema, type Schema } from "../core/schema.ts";
 import type { WorkflowDefinition } from "../engine/definition/definition.ts";
 import type { AgentDefinition } from "./define.ts";

@@ -1,6 +1,5 @@
-import type { Clock } from "../core/clock.ts";
+import { type Clock, within } from "../core/clock.ts";
 import type { Logger } from "../core/log.ts";
-import { within } from "../core/within.ts";
 import { prepareAgent, type PreparedAgent } from "./call/prepare.ts";
 import type { AgentDefinition } from "./define.ts";
 import { describeTools, type ToolDetail } from "./describe.ts";

@@ -1,6 +1,6 @@
 import type { UIMessageChunk } from "ai";
 import * as v from "valibot";
-import { admit, type ActionRequest } from "../core/authorizer.ts";
+import { admit, type ActionRequest } from "../core/access/authorizer.ts";
 import type { Reservation } from "../core/byte-budget.ts";
 import { applyIdentity, type Claims, type Identity } from "../core/caller.ts";
 import { ServeError } from "../core/error.ts";

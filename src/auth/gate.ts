@@ -1,7 +1,6 @@
 import { consoleCaller, type Caller, type Identity } from "../core/caller.ts";
-import type { Clock } from "../core/clock.ts";
+import { type Clock, within } from "../core/clock.ts";
 import { ServeError } from "../core/error.ts";
-import { within } from "../core/within.ts";
 import { issuerOf } from "./oidc/provider.ts";
 import type { AccessRequest, Policy } from "./policy.ts";
 import type { AuthProvider } from "./provider.ts";

@@ -1,7 +1,7 @@
 import { createSecretKey, type KeyObject } from "node:crypto";
 import { jwtVerify, SignJWT, type JWTPayload } from "jose";
-import { durationRule, fromDuration } from "../core/duration.ts";
-import { describe } from "../core/explain.ts";
+import { durationRule, fromDuration } from "../core/clock.ts";
+import { describe } from "../core/schemas/explain.ts";
 import { isObject } from "../core/json.ts";
 import { algorithms, checkJwtOptions, kindOf } from "./options.ts";
 import type { AccessOptions, AuthProvider } from "./provider.ts";

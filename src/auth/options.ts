@@ -1,5 +1,5 @@
 import * as v from "valibot";
-import { explain, nearest } from "../core/explain.ts";
+import { explain, nearest } from "../core/schemas/explain.ts";
 import { isObject } from "../core/json.ts";
 import { readEntry } from "./entry.ts";
 import { publicKeyAlgorithms } from "./public-key.ts";

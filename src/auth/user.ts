@@ -1,6 +1,5 @@
 import type { Caller } from "../core/caller.ts";
-import { deepFreeze } from "../core/freeze.ts";
-import { isObject } from "../core/json.ts";
+import { deepFreeze, isObject } from "../core/json.ts";
 
 const made = new WeakSet<object>();
 

@@ -1,7 +1,7 @@
 import { ConfigError } from "../config/error.ts";
 import { toFrame } from "../config/frame.ts";
 import type { UserError } from "../core/user-error.ts";
-import { toVisible, toVisibleJson } from "../core/visible.ts";
+import { toVisible, toVisibleJson } from "../core/terminal/visible.ts";
 import { colors } from "./colors.ts";
 import { UsageError } from "./usage.ts";
 

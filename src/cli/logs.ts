@@ -3,7 +3,7 @@ import { stripVTControlCharacters } from "node:util";
 import { isObject, toObject, tryParseJson } from "../core/json.ts";
 import { logLevels, type LogLevel } from "../core/log.ts";
 import { UserError } from "../core/user-error.ts";
-import { toVisibleJson } from "../core/visible.ts";
+import { toVisibleJson } from "../core/terminal/visible.ts";
 import { toTerminalLines } from "../observability/terminal/terminal.ts";
 import { InterruptError, interruptible } from "./call/call.ts";
 import { createClient } from "./call/client.ts";

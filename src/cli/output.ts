@@ -1,4 +1,4 @@
-import { toVisibleJson } from "../core/visible.ts";
+import { toVisibleJson } from "../core/terminal/visible.ts";
 import { colors } from "./colors.ts";
 
 /**

@@ -1,6 +1,6 @@
 import { show } from "../config/load-error.ts";
 import { createLoader, dispose, findConfig, type Loader, type Project } from "../config/load.ts";
-import { within } from "../core/within.ts";
+import { within } from "../core/clock.ts";
 import * as restate from "../backends/restate/define.ts";
 import * as agentserve from "../index.ts";
 import * as models from "../models.ts";

@@ -2,7 +2,7 @@ import { issuerOf, type ProviderIssuer } from "../auth/oidc/provider.ts";
 import type { AuthProvider } from "../auth/provider.ts";
 import { toRoutes } from "../server/assemble.ts";
 import type { ListedRoute } from "../server/listing.ts";
-import { toVisible } from "../core/visible.ts";
+import { toVisible } from "../core/terminal/visible.ts";
 import { colors } from "./colors.ts";
 import { leaveProject, openProject } from "./project.ts";
 import { writeResult } from "./result.ts";

@@ -1,7 +1,7 @@
 import { readdirSync } from "node:fs";
 import { basename, dirname, join } from "node:path";
 import { attempt } from "../core/attempt.ts";
-import { nearest } from "../core/explain.ts";
+import { nearest } from "../core/schemas/explain.ts";
 import type { Place } from "./error.ts";
 import { findImport, findImportedName } from "./frame.ts";
 

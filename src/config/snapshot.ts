@@ -5,7 +5,7 @@ import type { RegisteredAgent } from "../agents/find-agent.ts";
 import { findMissingTarget } from "../agents/tools/check-tools.ts";
 import { createPolicy, type Policy } from "../auth/policy.ts";
 import type { AccessOptions } from "../auth/provider.ts";
-import { createAuthorizer, type Authorizer } from "../core/authorizer.ts";
+import { createAuthorizer, type Authorizer } from "../core/access/authorizer.ts";
 import type { Logger } from "../core/log.ts";
 import type { Metrics } from "../core/metrics.ts";
 import type { Tracer } from "../core/trace.ts";

@@ -1,7 +1,7 @@
 import { stripVTControlCharacters } from "node:util";
 import * as v from "valibot";
-import type { Action } from "../core/authorize.ts";
-import { admit, type Authorized } from "../core/authorizer.ts";
+import type { Action } from "../core/access/authorize.ts";
+import { admit, type Authorized } from "../core/access/authorizer.ts";
 import type { Identity } from "../core/caller.ts";
 import { ServeError } from "../core/error.ts";
 import { Reply, type HeaderPairs } from "../http/envelope.ts";

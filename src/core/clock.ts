@@ -44,3 +44,44 @@ export const systemClock: Clock = {
   clearTimeout: (timer) => clearTimeout(timer as NodeJS.Timeout | undefined), // made by `setTimeout` above
   watchJumps,
 };
+
+export interface WithinOptions<L> {
+  /** Returns the fallback result once the time is over, or throws. */
+  readonly onLate: () => L;
+  /** False to let the process exit while the timer is pending. @default true */
+  readonly keepAlive?: boolean;
+  /** @default the clock of the machine */
+  readonly clock?: Clock;
+}
+
+/** Resolves to the result of a promise, or to that of `onLate` if the promise takes longer than `ms`. */
+export function within<T, L>(ms: number, promise: PromiseLike<T>, options: WithinOptions<L>): Promise<T | L> {
+  const { onLate, keepAlive = true, clock = systemClock } = options;
+  return new Promise((resolve, reject) => {
+    const timer = clock.setTimeout(() => {
+      try {
+        resolve(onLate());
+      } catch (error) {
+        reject(error as Error);
+      }
+    }, ms);
+    if (!keepAlive) timer.unref();
+    promise.then(
+      (value) => (clock.clearTimeout(timer), resolve(value)),
+      (error: unknown) => (clock.clearTimeout(timer), reject(error as Error)),
+    );
+  });
+}
+
+const units: Record<string, number> = { ms: 1, s: 1_000, m: 60_000, h: 3_600_000, d: 86_400_000, w: 604_800_000 };
+
+export const durationRule = 'a duration such as "30m", "12h" or "7d"';
+
+/** Parses a duration such as `"7d"` to milliseconds. Returns undefined for any other value. */
+export function fromDuration(text: unknown): number | undefined {
+  const [, count, unit] = /^(\d{1,9})(ms|s|m|h|d|w)$/.exec(typeof text === "string" ? text : "") ?? [];
+  return count && unit ? Number(count) * units[unit]! : undefined;
+}
+
+/** The longest delay of a Node timer. With a longer one it fires at once. */
+export const longestTimerMs: number = 2 ** 31 - 1;

@@ -164,3 +164,9 @@ function instance(value: object): string {
   if (value instanceof Date) return "a Date: use a string";
   return `a ${value.constructor?.name || "class instance"}: use a plain object`;
 }
+
+/** Freezes plain JSON and every value in it. */
+export function deepFreeze<T>(value: T): T {
+  if (typeof value === "object" && value !== null) Object.values(Object.freeze(value)).forEach(deepFreeze);
+  return value;
+}

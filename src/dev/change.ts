@@ -2,7 +2,7 @@ import { existsSync } from "node:fs";
 import { dirname, relative } from "node:path";
 import { show } from "../config/load-error.ts";
 import type { ProjectEntry, Project } from "../config/load.ts";
-import { toVisible } from "../core/visible.ts";
+import { toVisible } from "../core/terminal/visible.ts";
 
 export interface Change {
   readonly before: Project;

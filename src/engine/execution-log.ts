@@ -1,4 +1,4 @@
-import type { Activity } from "../core/activity.ts";
+import type { Activity } from "../core/log.ts";
 import { runInScope } from "../core/scope.ts";
 import type { ExecutionState, Transition } from "./execution.ts";
 import { toSuspension } from "./suspension.ts";

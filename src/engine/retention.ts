@@ -1,5 +1,5 @@
 import { cut } from "../core/cut.ts";
-import { durationRule, fromDuration } from "../core/duration.ts";
+import { durationRule, fromDuration } from "../core/clock.ts";
 import { isObject } from "../core/json.ts";
 
 /** The times for which executions and conversations are kept, such as `"7d"`. `false` keeps them for ever. */

@@ -1,9 +1,8 @@
 import type { IncomingMessage } from "node:http";
 import { setImmediate as nextTurn } from "node:timers/promises";
 import { badRequest, clientLeft, ServeError } from "../core/error.ts";
-import type { Reservation } from "../core/byte-budget.ts";
+import { type Reservation, toWeight } from "../core/byte-budget.ts";
 import { findInfinity, isMoreThanStrings, isTextDeeper } from "../core/json.ts";
-import { toWeight } from "../core/heap-weight.ts";
 import { toProblem } from "../core/schema.ts";
 
 export interface BodyLimits {

@@ -1,7 +1,6 @@
 import { hash } from "node:crypto";
 import type { Caller } from "../core/caller.ts";
-import { systemClock, type Clock } from "../core/clock.ts";
-import { fromDuration } from "../core/duration.ts";
+import { type Clock, fromDuration, systemClock } from "../core/clock.ts";
 import { ServeError } from "../core/error.ts";
 import { createProxyReader, toSubscriber, type ProxyReader } from "./client-address.ts";
 import { isPreflight } from "./cors.ts";

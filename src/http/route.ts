@@ -1,5 +1,5 @@
 import * as v from "valibot";
-import type { Action } from "../core/authorize.ts";
+import type { Action } from "../core/access/authorize.ts";
 import type { Reservation } from "../core/byte-budget.ts";
 import type { Identity } from "../core/caller.ts";
 import { cut } from "../core/cut.ts";

@@ -1,5 +1,5 @@
 import { busy, DetailedError, ServeError, shuttingDown, type ErrorFields } from "../core/error.ts";
-import { within } from "../core/within.ts";
+import { within } from "../core/clock.ts";
 import { createResponse, type Answer, type HeaderPairs } from "./envelope.ts";
 import { EventAnswer, type EventFrames, type EventSink } from "./event-answer.ts";
 

@@ -1,5 +1,5 @@
 import { logLevels, type Logger, type LogLevel } from "../core/log.ts";
-import { toVisibleJson } from "../core/visible.ts";
+import { toVisibleJson } from "../core/terminal/visible.ts";
 import type { LogsOptions, OnDropped } from "./logs.ts";
 import type { LogEntry, LogRecord } from "./record.ts";
 import { toTerminalLines, type TerminalOptions } from "./terminal/terminal.ts";

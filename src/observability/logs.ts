@@ -1,6 +1,5 @@
 import { systemClock, type Clock } from "../core/clock.ts";
-import type { Activity } from "../core/activity.ts";
-import { toLogger, type Logger, type LogLevel } from "../core/log.ts";
+import { type Activity, type Logger, type LogLevel, toLogger } from "../core/log.ts";
 import { currentScope, runOutOfScope } from "../core/scope.ts";
 import { toEntry, type LogEntry } from "./record.ts";
 import { createRedactor } from "./redact.ts";

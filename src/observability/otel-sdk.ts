@@ -13,7 +13,7 @@ import {
 } from "@opentelemetry/api";
 import manifest from "../../package.json" with { type: "json" };
 import { toSpanIds, type SpanIds } from "../core/trace.ts";
-import { within } from "../core/within.ts";
+import { within } from "../core/clock.ts";
 import type { CleanAttributes, OtelSdk } from "./otel.ts";
 
 const kinds = { server: SpanKind.SERVER, client: SpanKind.CLIENT, internal: SpanKind.INTERNAL };

@@ -1,5 +1,5 @@
 import * as v from "valibot";
-import { admit, type Authorized } from "../core/authorizer.ts";
+import { admit, type Authorized } from "../core/access/authorizer.ts";
 import { logLevels } from "../core/log.ts";
 import { logIds } from "../core/scope.ts";
 import { toPage } from "../http/envelope.ts";

@@ -1,4 +1,4 @@
-import { toVisible } from "../core/visible.ts";
+import { toVisible } from "../core/terminal/visible.ts";
 import { toPath, type AgentEntry, type NeedsToken, type StepEntry, type WorkflowEntry } from "./catalog.ts";
 import { toCurl } from "./curl.ts";
 import { toExample } from "./example.ts";

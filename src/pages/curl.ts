@@ -1,4 +1,4 @@
-import { toShellWord } from "../core/shell.ts";
+import { toShellWord } from "../core/terminal/shell.ts";
 
 export interface Call {
   readonly url: string;

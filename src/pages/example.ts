@@ -1,7 +1,7 @@
 import { Validator } from "@cfworker/json-schema";
 import { attempt } from "../core/attempt.ts";
-import type { JsonSchema } from "../core/json-schema.ts";
-import { sampleSchema } from "../core/schema-sample.ts";
+import type { JsonSchema } from "../core/schemas/json-schema.ts";
+import { sampleSchema } from "../core/schemas/schema-sample.ts";
 
 /** Returns a short example of a value that a JSON Schema accepts. Optional properties are omitted. */
 export const toExample = (schema: Readonly<JsonSchema>): unknown =>

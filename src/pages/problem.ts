@@ -1,5 +1,5 @@
 import { stripVTControlCharacters } from "node:util";
-import { toVisible } from "../core/visible.ts";
+import { toVisible } from "../core/terminal/visible.ts";
 import { html, type Html } from "./html.ts";
 
 /** The error of the last reload. */

@@ -2,7 +2,7 @@ import { attempt } from "../core/attempt.ts";
 import type { Caller } from "../core/caller.ts";
 import { isId } from "../core/id.ts";
 import { isObject } from "../core/json.ts";
-import { quote } from "../core/quote.ts";
+import { quote } from "../core/cut.ts";
 import type { WorkflowReference } from "../engine/definition/reference.ts";
 import type { RuntimeUser, StartOf, WorkflowId } from "../engine/runtime.ts";
 import { toMs, type Duration } from "../engine/definition/until.ts";

@@ -1,5 +1,5 @@
 import * as v from "valibot";
-import { admit, type ActionRequest } from "../core/authorizer.ts";
+import { admit, type ActionRequest } from "../core/access/authorizer.ts";
 import { cut } from "../core/cut.ts";
 import { notFound } from "../core/error.ts";
 import { toIso } from "../core/iso-time.ts";

@@ -1,5 +1,4 @@
-import type { Clock, ClockTimer } from "../core/clock.ts";
-import { longestTimerMs } from "../core/duration.ts";
+import { type Clock, type ClockTimer, longestTimerMs } from "../core/clock.ts";
 import { ServeError } from "../core/error.ts";
 import { toIso } from "../core/iso-time.ts";
 import type { Logger } from "../core/log.ts";

@@ -1,5 +1,5 @@
 import type { Engine } from "../engine/contract/engine.ts";
-import { within } from "../core/within.ts";
+import { within } from "../core/clock.ts";
 import { prepare, checkStarted } from "../workflows/executions.ts";
 import { findWorkflow, type Workflows } from "../workflows/find.ts";
 import type { ScheduleDefinition } from "./define.ts";

@@ -1,6 +1,5 @@
 import { Cron } from "croner";
-import { cut } from "../core/cut.ts";
-import { quote } from "../core/quote.ts";
+import { cut, quote } from "../core/cut.ts";
 import { toMs, type Duration } from "../engine/definition/until.ts";
 import { toZone, type Zone } from "./zone.ts";
 

@@ -13,7 +13,7 @@ import type { OpenOptions } from "../engine/contract/engine.ts";
 import type { Program } from "../engine/contract/program.ts";
 import { agentOf } from "../engine/turn-execution.ts";
 import type { SystemRuntime } from "../engine/runtime.ts";
-import { within } from "../core/within.ts";
+import { within } from "../core/clock.ts";
 import { toErrorEnvelope } from "../http/envelope.ts";
 import type { Problem } from "../pages/problem.ts";
 import { assemble, defaultHost, type ServerParts } from "./assemble.ts";

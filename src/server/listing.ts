@@ -1,8 +1,8 @@
 import type { H3 } from "h3";
 import type { Policy } from "../auth/policy.ts";
 import type { CustomRoute } from "../config/snapshot.ts";
-import type { Action } from "../core/authorize.ts";
-import { needsAuthorize, type Authorizer } from "../core/authorizer.ts";
+import type { Action } from "../core/access/authorize.ts";
+import { needsAuthorize, type Authorizer } from "../core/access/authorizer.ts";
 import type { Access } from "../http/route.ts";
 import type { Table } from "../http/table.ts";
 import type { BuiltInRoute } from "./built-in-routes.ts";

@@ -7,7 +7,7 @@ import { toView } from "../agents/conversations/shapes.ts";
 import { findAgent } from "../agents/find-agent.ts";
 import { isUserId } from "../auth/user.ts";
 import type { Snapshot } from "../config/snapshot.ts";
-import { forbidden } from "../core/authorizer.ts";
+import { forbidden } from "../core/access/authorizer.ts";
 import { unchecked } from "../core/caller.ts";
 import { badRequest, ServeError } from "../core/error.ts";
 import { validate } from "../core/schema.ts";

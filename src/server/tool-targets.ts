@@ -3,7 +3,7 @@ import { findAgent } from "../agents/find-agent.ts";
 import type { ExecutionEnd, ToolStart, ToolTargets } from "../agents/tools/outside.ts";
 import { SuspendedCall } from "../agents/tools/no-result.ts";
 import type { Snapshot } from "../config/snapshot.ts";
-import { admit, forbidden } from "../core/authorizer.ts";
+import { admit, forbidden } from "../core/access/authorizer.ts";
 import type { CallContext, Caller } from "../core/caller.ts";
 import { notFound } from "../core/error.ts";
 import { fromJsonText } from "../core/json.ts";

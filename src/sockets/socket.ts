@@ -1,6 +1,6 @@
 import type { Peer } from "crossws";
 import type { GenericSchema, InferOutput } from "valibot";
-import type { Action } from "../core/authorize.ts";
+import type { Action } from "../core/access/authorize.ts";
 import type { Identity } from "../core/caller.ts";
 
 /** The subprotocol that a browser offers before the token: it cannot set headers on a WebSocket. */

@@ -1,8 +1,7 @@
 import { AsyncResource } from "node:async_hooks";
 import { setImmediate as nextTurn } from "node:timers/promises";
-import type { Clock, ClockTimer } from "../core/clock.ts";
+import { type Clock, type ClockTimer, durationRule, fromDuration } from "../core/clock.ts";
 import { cut } from "../core/cut.ts";
-import { durationRule, fromDuration } from "../core/duration.ts";
 
 /** A clock that only tests move. */
 export interface TestClock extends Clock {

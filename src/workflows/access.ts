@@ -1,9 +1,8 @@
-import type { Action, AuthorizeExecution, AuthorizeRequest } from "../core/authorize.ts";
-import { checkUndecided, forbidden, type ActionRequest } from "../core/authorizer.ts";
+import type { Action, AuthorizeExecution, AuthorizeRequest } from "../core/access/authorize.ts";
+import { checkUndecided, forbidden, type ActionRequest } from "../core/access/authorizer.ts";
 import type { Identity } from "../core/caller.ts";
-import { deepFreeze } from "../core/freeze.ts";
+import { deepFreeze, fromJsonText } from "../core/json.ts";
 import { toIso } from "../core/iso-time.ts";
-import { fromJsonText } from "../core/json.ts";
 import type { Execution, ExecutionState } from "../engine/execution.ts";
 import { toSuspension } from "../engine/suspension.ts";
 

@@ -1,6 +1,6 @@
-import type { Authorize } from "../core/authorize.ts";
+import type { Authorize } from "../core/access/authorize.ts";
 import { idRule, isId } from "../core/id.ts";
-import { quote } from "../core/quote.ts";
+import { quote } from "../core/cut.ts";
 import type { InputOf, OutputOf, Schema } from "../core/schema.ts";
 import { checkConcurrency } from "../engine/definition/concurrency.ts";
 import type {

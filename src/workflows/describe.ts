@@ -1,4 +1,4 @@
-import { toJsonSchema, type JsonSchema, type Side } from "../core/json-schema.ts";
+import { toJsonSchema, type JsonSchema, type Side } from "../core/schemas/json-schema.ts";
 import type { Schema } from "../core/schema.ts";
 import type { Step, WorkflowDefinition } from "../engine/definition/definition.ts";
 import { toTraits, type StepTraits } from "../engine/definition/step-traits.ts";

@@ -1,7 +1,7 @@
-import { admit, type ActionRequest, type Authorized } from "../core/authorizer.ts";
+import { admit, type ActionRequest, type Authorized } from "../core/access/authorizer.ts";
 import { cut } from "../core/cut.ts";
 import { notFound, ServeError } from "../core/error.ts";
-import type { JsonSchema } from "../core/json-schema.ts";
+import type { JsonSchema } from "../core/schemas/json-schema.ts";
 import type { Engine, ListFilter } from "../engine/contract/engine.ts";
 import type { ExecutionState } from "../engine/execution.ts";
 import { mayAct, type Visible } from "./access.ts";

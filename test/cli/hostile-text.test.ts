@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
 import { defineAgent, defineWorkflow } from "agentserve";
 import { echoModel } from "agentserve/models";
-import { toVisible } from "../../src/core/visible.ts";
+import { toVisible } from "../../src/core/terminal/visible.ts";
 import { agentserve, bin, run, type Child } from "../harness/cli.ts";
 import { createProject } from "../harness/project.ts";
 import { call, parseLines, post, share } from "./call/stage.ts";

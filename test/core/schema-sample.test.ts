@@ -1,6 +1,6 @@
 import { Validator, type Schema } from "@cfworker/json-schema";
 import { expect, it } from "vitest";
-import { sampleSchema } from "../../src/core/schema-sample.ts";
+import { sampleSchema } from "../../src/core/schemas/schema-sample.ts";
 
 const bounds = { maxValues: 200, maxDepth: 16, maxText: 200 };
 const text = "42 days in Berlin";

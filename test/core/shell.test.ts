@@ -1,6 +1,6 @@
 import { execFileSync } from "node:child_process";
 import { expect, it } from "vitest";
-import { quote, toPortableWord, toShellWord } from "../../src/core/shell.ts";
+import { quote, toPortableWord, toShellWord } from "../../src/core/terminal/shell.ts";
 
 const texts = ["plain", "a b", "it's", `"double"`, "$HOME `id` !x", "back\\slash", "~", "", "*", "a;b", "'", "a@b+c"];
 

@@ -1,5 +1,5 @@
 import { expect, it, vi } from "vitest";
-import { within } from "../../src/core/within.ts";
+import { within } from "../../src/core/clock.ts";
 
 it("within gives the result of a promise that is in time, and stops its timer", async () => {
   vi.useFakeTimers();

@@ -24,7 +24,7 @@ export const auth: readonly Mutation[] = [
   },
   {
     breaks: "Every caller with a token forks executions, and triggers schedules",
-    file: "src/core/authorizer.ts",
+    file: "src/core/access/authorizer.ts",
     find: `if (checked && needsAuthorize(action))`,
     replace: `if (!checked && needsAuthorize(action))`,
     suite: "test/auth/authorize/forks.test.ts",

@@ -1,6 +1,6 @@
 // `authorize` is code of the author. A change is passed in the middle of a commit, where no such code may run.
 import { expect, it, onTestFinished } from "vitest";
-import { createAuthorizer } from "../../src/core/authorizer.ts";
+import { createAuthorizer } from "../../src/core/access/authorizer.ts";
 import type { Identity } from "../../src/core/caller.ts";
 import type { Engine } from "../../src/engine/contract/engine.ts";
 import type { ExecutionState } from "../../src/engine/execution.ts";

@@ -1,5 +1,5 @@
 import { toDetail } from "../../core/error.ts";
-import type { JsonSchema } from "../../core/json-schema.ts";
+import type { JsonSchema } from "../../core/schemas/json-schema.ts";
 import { isDeeper } from "../../core/json.ts";
 import type { StreamPart } from "../call/call.ts";
 import { maxDepth, unwrap } from "../schemas/object-shape.ts";

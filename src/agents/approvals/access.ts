@@ -1,5 +1,5 @@
-import type { AuthorizeRequest } from "../../core/authorize.ts";
-import { forbidden, type ActionRequest } from "../../core/authorizer.ts";
+import type { AuthorizeRequest } from "../../core/access/authorize.ts";
+import { forbidden, type ActionRequest } from "../../core/access/authorizer.ts";
 import type { Identity } from "../../core/caller.ts";
 import { cut } from "../../core/cut.ts";
 import { notFound } from "../../core/error.ts";

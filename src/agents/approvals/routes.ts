@@ -1,5 +1,5 @@
 import * as v from "valibot";
-import { forbidden, type ActionRequest } from "../../core/authorizer.ts";
+import { forbidden, type ActionRequest } from "../../core/access/authorizer.ts";
 import { applyIdentity } from "../../core/caller.ts";
 import { toIso } from "../../core/iso-time.ts";
 import type { FoundCall } from "../../engine/stored/pending-calls.ts";

@@ -3,7 +3,7 @@ import type { LanguageModelV4 } from "@ai-sdk/provider";
 import { Validator, type Schema as CfSchema } from "@cfworker/json-schema";
 import type { Schema as SdkSchema, Tool as SdkTool, ToolSet } from "ai";
 import { toErrorMessage } from "../../core/error.ts";
-import { toJsonSchema } from "../../core/json-schema.ts";
+import { toJsonSchema } from "../../core/schemas/json-schema.ts";
 import { isSchema, validate, type Schema } from "../../core/schema.ts";
 import { runInSpan } from "../../core/trace.ts";
 import type { AgentDefinition } from "../define.ts";

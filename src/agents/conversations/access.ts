@@ -1,5 +1,5 @@
-import type { Action } from "../../core/authorize.ts";
-import { forbidden, type ActionRequest } from "../../core/authorizer.ts";
+import type { Action } from "../../core/access/authorize.ts";
+import { forbidden, type ActionRequest } from "../../core/access/authorizer.ts";
 import { applyIdentity, type Identity } from "../../core/caller.ts";
 import { cut } from "../../core/cut.ts";
 import { notFound, type ServeError } from "../../core/error.ts";

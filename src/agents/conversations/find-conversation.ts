@@ -1,5 +1,5 @@
 import * as v from "valibot";
-import type { ActionRequest } from "../../core/authorizer.ts";
+import type { ActionRequest } from "../../core/access/authorizer.ts";
 import type { ConversationKey, Conversations } from "../../engine/contract/conversations.ts";
 import type { StoredConversation } from "../../engine/stored/stored-conversation.ts";
 import { OptionalId } from "../../http/input.ts";

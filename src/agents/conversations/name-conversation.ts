@@ -1,4 +1,4 @@
-import { within } from "../../core/within.ts";
+import { within } from "../../core/clock.ts";
 import type { ConversationKey, Conversations } from "../../engine/contract/conversations.ts";
 import { lengthOf, maxTitle } from "../../engine/stored/stored-conversation.ts";
 import type { Operation } from "../call/operation.ts";

@@ -1,5 +1,5 @@
 import * as v from "valibot";
-import { forbidden } from "../../core/authorizer.ts";
+import { forbidden } from "../../core/access/authorizer.ts";
 import { Reply } from "../../http/envelope.ts";
 import { OptionalId, wholeNumber } from "../../http/input.ts";
 import { defineRoute, type Route } from "../../http/route.ts";

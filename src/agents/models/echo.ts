@@ -1,8 +1,8 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import type { LanguageModelV4, LanguageModelV4CallOptions, LanguageModelV4Prompt } from "@ai-sdk/provider";
-import type { JsonSchema } from "../../core/json-schema.ts";
+import type { JsonSchema } from "../../core/schemas/json-schema.ts";
 import { tryParseJson } from "../../core/json.ts";
-import { sampleSchema } from "../../core/schema-sample.ts";
+import { sampleSchema } from "../../core/schemas/schema-sample.ts";
 import { createModel, toModelParts, toWords, type ModelParts, type PlainAnswer } from "./create-model.ts";
 
 /** The options of `echoModel()`. */

@@ -8,8 +8,7 @@ import type {
   LanguageModelV4Usage,
 } from "@ai-sdk/provider";
 import type { LanguageModel } from "ai";
-import type { Clock } from "../../core/clock.ts";
-import { within } from "../../core/within.ts";
+import { type Clock, within } from "../../core/clock.ts";
 import type { UsageRow } from "../../engine/contract/usage.ts";
 import type { ModelCall } from "../call/model-call.ts";
 import type { RecordedCalls } from "../call/recorded-calls.ts";

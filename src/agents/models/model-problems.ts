@@ -1,6 +1,6 @@
 import { createRequire } from "node:module";
 import { attempt } from "../../core/attempt.ts";
-import { toVisible } from "../../core/visible.ts";
+import { toVisible } from "../../core/terminal/visible.ts";
 import type { AgentDefinition } from "../define.ts";
 import { missingSdk } from "../sdk.ts";
 import { findSource, hasProvider } from "./find-model.ts";

@@ -1,6 +1,6 @@
 import { cut } from "../../core/cut.ts";
 import { badRequest, ServeError } from "../../core/error.ts";
-import { toJsonSchema, type JsonSchema } from "../../core/json-schema.ts";
+import { toJsonSchema, type JsonSchema } from "../../core/schemas/json-schema.ts";
 import { isDeeper, isObject, tryParseJson } from "../../core/json.ts";
 import { validate, type Schema } from "../../core/schema.ts";
 import type { SchemaChecker } from "./schema-checker.ts";

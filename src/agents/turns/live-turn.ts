@@ -1,5 +1,5 @@
 import { busy, clientLeft, shuttingDown } from "../../core/error.ts";
-import { within } from "../../core/within.ts";
+import { within } from "../../core/clock.ts";
 import type { Answer, HeldTurn, StreamPart } from "../call/call.ts";
 import type { Operation } from "../call/operation.ts";
 import { stopped, type RecordedCalls } from "../call/recorded-calls.ts";

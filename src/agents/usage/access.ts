@@ -1,4 +1,4 @@
-import { forbidden, type ActionRequest } from "../../core/authorizer.ts";
+import { forbidden, type ActionRequest } from "../../core/access/authorizer.ts";
 
 /** The usage that a caller may read: that of a user, or of all users. Undefined: none. */
 export type ReadableUsage = { readonly userId: string | undefined } | undefined;

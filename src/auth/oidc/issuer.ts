@@ -1,9 +1,8 @@
 import type { JSONWebKeySet, JWK } from "jose";
-import { systemClock, type Clock } from "../../core/clock.ts";
+import { type Clock, systemClock, within } from "../../core/clock.ts";
 import { isObject } from "../../core/json.ts";
 import { isLoopback } from "../../core/loopback.ts";
-import { toVisible } from "../../core/visible.ts";
-import { within } from "../../core/within.ts";
+import { toVisible } from "../../core/terminal/visible.ts";
 import { fetchJson } from "./fetch-json.ts";
 
 /** The time to read the keys, in milliseconds. Less than a provider has for a token, so that a caller gets the 503. */

@@ -1,5 +1,4 @@
-import type { Clock, ClockTimer } from "../../core/clock.ts";
-import { longestTimerMs } from "../../core/duration.ts";
+import { type Clock, type ClockTimer, longestTimerMs } from "../../core/clock.ts";
 import type { JsonText } from "../../core/json.ts";
 import type { Walk } from "../../engine/attempts/walk.ts";
 import type { Program } from "../../engine/contract/program.ts";

@@ -1,5 +1,5 @@
 import { ServeError } from "../../core/error.ts";
-import { unknownDensity } from "../../core/heap-weight.ts";
+import { unknownDensity } from "../../core/byte-budget.ts";
 import { withIds, type Logger } from "../../core/log.ts";
 import type { Program } from "../../engine/contract/program.ts";
 import type { ExecutionState, Position, Transition } from "../../engine/execution.ts";

@@ -1,4 +1,4 @@
-import { heapPerByte, quarterOfHeap, toWeight } from "../../core/heap-weight.ts";
+import { heapPerByte, quarterOfHeap, toWeight } from "../../core/byte-budget.ts";
 import { newId } from "../../core/id.ts";
 import type { Logger } from "../../core/log.ts";
 import type { Metrics } from "../../core/metrics.ts";

@@ -1,9 +1,9 @@
-import { describe, nearest } from "../../core/explain.ts";
+import { describe, nearest } from "../../core/schemas/explain.ts";
 import { isId } from "../../core/id.ts";
 import { findInfinity, tryParseJson } from "../../core/json.ts";
 import { toProblem } from "../../core/schema.ts";
 import { UserError } from "../../core/user-error.ts";
-import { toVisible } from "../../core/visible.ts";
+import { toVisible } from "../../core/terminal/visible.ts";
 import { UsageError } from "../usage.ts";
 import { maxBytes, readUpTo } from "./bytes.ts";
 import type { Client } from "./client.ts";

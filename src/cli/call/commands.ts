@@ -1,6 +1,6 @@
-import type { JsonSchema } from "../../core/json-schema.ts";
-import { quote } from "../../core/shell.ts";
-import { toVisible } from "../../core/visible.ts";
+import type { JsonSchema } from "../../core/schemas/json-schema.ts";
+import { quote } from "../../core/terminal/shell.ts";
+import { toVisible } from "../../core/terminal/visible.ts";
 import type { Execution } from "./execution.ts";
 import type { PendingStep } from "./suspension.ts";
 import type { Target } from "./target.ts";

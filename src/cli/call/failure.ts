@@ -1,5 +1,5 @@
 import { UserError } from "../../core/user-error.ts";
-import { toVisible } from "../../core/visible.ts";
+import { toVisible } from "../../core/terminal/visible.ts";
 import type { Target } from "./target.ts";
 
 /** The error of a request that the server rejected. */

@@ -1,5 +1,5 @@
 import { toErrorMessage } from "../../core/error.ts";
-import type { JsonSchema } from "../../core/json-schema.ts";
+import type { JsonSchema } from "../../core/schemas/json-schema.ts";
 import { isObject, toObject } from "../../core/json.ts";
 import { UserError } from "../../core/user-error.ts";
 import { askChoice, askText, askYesNo } from "./prompt.ts";

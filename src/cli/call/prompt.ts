@@ -1,5 +1,5 @@
 import { UserError } from "../../core/user-error.ts";
-import { toVisible } from "../../core/visible.ts";
+import { toVisible } from "../../core/terminal/visible.ts";
 
 /** The error of a prompt that the user cancelled. */
 export class CancelError extends UserError {

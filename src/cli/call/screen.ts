@@ -1,4 +1,4 @@
-import { toVisible, toVisibleJson } from "../../core/visible.ts";
+import { toVisible, toVisibleJson } from "../../core/terminal/visible.ts";
 import { colors } from "../colors.ts";
 import type { ServerEvent } from "./events.ts";
 

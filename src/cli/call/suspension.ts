@@ -1,5 +1,5 @@
 import { setTimeout as sleep } from "node:timers/promises";
-import type { JsonSchema } from "../../core/json-schema.ts";
+import type { JsonSchema } from "../../core/schemas/json-schema.ts";
 import { isObject, toObject } from "../../core/json.ts";
 import type { Client } from "./client.ts";
 import type { Execution } from "./execution.ts";

@@ -1,5 +1,5 @@
-import { describe } from "../../core/explain.ts";
-import { toVisible } from "../../core/visible.ts";
+import { describe } from "../../core/schemas/explain.ts";
+import { toVisible } from "../../core/terminal/visible.ts";
 import { UsageError } from "../usage.ts";
 
 export interface CallFlags {

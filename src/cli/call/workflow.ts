@@ -1,7 +1,7 @@
 import { idRule, isExecutionId, isId, newId } from "../../core/id.ts";
-import type { JsonSchema } from "../../core/json-schema.ts";
+import type { JsonSchema } from "../../core/schemas/json-schema.ts";
 import { UserError } from "../../core/user-error.ts";
-import { toVisible } from "../../core/visible.ts";
+import { toVisible } from "../../core/terminal/visible.ts";
 import { exitCodes } from "../fail.ts";
 import { UsageError } from "../usage.ts";
 import { InterruptError, interruptible, parseJson, readInput, withKnownIds, type Call } from "./call.ts";

@@ -1,6 +1,6 @@
-import { toShellWord } from "../../core/shell.ts";
+import { toShellWord } from "../../core/terminal/shell.ts";
 import { toObject } from "../../core/json.ts";
-import { toVisible, toVisibleJson } from "../../core/visible.ts";
+import { toVisible, toVisibleJson } from "../../core/terminal/visible.ts";
 import { InterruptError, interruptible, parseJson, readInput } from "../call/call.ts";
 import { RefusalError } from "../call/failure.ts";
 import { toShort, toShortId } from "../call/screen.ts";

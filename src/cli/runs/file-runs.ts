@@ -2,7 +2,7 @@ import { resolve } from "node:path";
 import { openOffline } from "../../backends/embedded/offline.ts";
 import type { ListedExecution } from "../../backends/embedded/store/stored-state.ts";
 import { toIso } from "../../core/iso-time.ts";
-import { toShellWord } from "../../core/shell.ts";
+import { toShellWord } from "../../core/terminal/shell.ts";
 import { toStateView } from "../../workflows/results.ts";
 import { listSteps, type StepView } from "../../workflows/history/step-views.ts";
 import type { RunItem, RunSource } from "./source.ts";

@@ -1,6 +1,6 @@
 import { UserError } from "../../core/user-error.ts";
-import { toShellWord } from "../../core/shell.ts";
-import { toVisible } from "../../core/visible.ts";
+import { toShellWord } from "../../core/terminal/shell.ts";
+import { toVisible } from "../../core/terminal/visible.ts";
 import { executionStatuses, type ExecutionStatus } from "../../engine/execution.ts";
 import type { ExecutionView } from "../../engine/runtime.ts";
 import { stepStatuses, type StepStatus } from "../../engine/steps/step-record.ts";

@@ -1,6 +1,6 @@
 import { isExecutionId } from "../../core/id.ts";
 import { UserError } from "../../core/user-error.ts";
-import { toVisible } from "../../core/visible.ts";
+import { toVisible } from "../../core/terminal/visible.ts";
 import type { ExecutionStatus } from "../../engine/execution.ts";
 import type { ExecutionView } from "../../engine/runtime.ts";
 import type { StepStatus } from "../../engine/steps/step-record.ts";

@@ -1,6 +1,6 @@
 import { isId } from "../../core/id.ts";
 import { toObject } from "../../core/json.ts";
-import { toShellWord } from "../../core/shell.ts";
+import { toShellWord } from "../../core/terminal/shell.ts";
 import { InterruptError, interruptible, withKnownIds } from "../call/call.ts";
 import { createClient, type Client } from "../call/client.ts";
 import { ConnectionError, notOurs } from "../call/failure.ts";

@@ -1,9 +1,8 @@
-import type { ClockTimer } from "../../core/clock.ts";
-import { longestTimerMs } from "../../core/duration.ts";
+import { type ClockTimer, longestTimerMs } from "../../core/clock.ts";
 import { isRetryable } from "../../core/error.ts";
 import { fromJsonText, toJsonText, UnstorableError } from "../../core/json.ts";
 import { withIds, type Logger } from "../../core/log.ts";
-import { quote } from "../../core/quote.ts";
+import { quote } from "../../core/cut.ts";
 import { validate, type Schema } from "../../core/schema.ts";
 import { runOutOfScope, type LogIds } from "../../core/scope.ts";
 import { runInSpan } from "../../core/trace.ts";

@@ -1,4 +1,4 @@
-import type { Authorize } from "../../core/authorize.ts";
+import type { Authorize } from "../../core/access/authorize.ts";
 import type { Schema } from "../../core/schema.ts";
 import type { AskOptions } from "./ask.ts";
 import type { EventFilter, ParkedBranch, StoredError } from "../execution.ts";

@@ -1,5 +1,5 @@
-import { durationRule, fromDuration } from "../../core/duration.ts";
-import { quote } from "../../core/quote.ts";
+import { durationRule, fromDuration } from "../../core/clock.ts";
+import { quote } from "../../core/cut.ts";
 
 /** Milliseconds, or a duration such as `"30m"`. */
 export type Duration = number | string;

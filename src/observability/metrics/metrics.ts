@@ -1,4 +1,4 @@
-import { admit, type Authorized } from "../../core/authorizer.ts";
+import { admit, type Authorized } from "../../core/access/authorizer.ts";
 import type { EngineLoad } from "../../engine/contract/engine.ts";
 import { Page } from "../../http/envelope.ts";
 import { defineRoute, page, type Route } from "../../http/route.ts";

@@ -1,7 +1,7 @@
 import { BatchSpanProcessor, type ReadableSpan, type SpanExporter, type SpanProcessor } from "@opentelemetry/sdk-trace";
 import type { Totals } from "../../core/metrics.ts";
 import { runOutOfScope } from "../../core/scope.ts";
-import { within } from "../../core/within.ts";
+import { within } from "../../core/clock.ts";
 import type { OtlpSettings } from "./settings.ts";
 
 type ExportResult = Parameters<Parameters<SpanExporter["export"]>[1]>[0];

@@ -1,4 +1,4 @@
-import { toVisible } from "../../core/visible.ts";
+import { toVisible } from "../../core/terminal/visible.ts";
 
 type Cause = Pick<ErrorText, "headline" | "calls">;
 /** The error of a record, in the parts that a terminal shows. */

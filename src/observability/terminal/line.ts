@@ -1,5 +1,5 @@
 import { isOwnId } from "../../core/id.ts";
-import { toVisible } from "../../core/visible.ts";
+import { toVisible } from "../../core/terminal/visible.ts";
 import type { LogRecord } from "../record.ts";
 import { dim, plain, type Part, type Style } from "./text.ts";
 

@@ -1,7 +1,7 @@
 import { inspect } from "node:util";
 import { isObject } from "../../core/json.ts";
 import type { LogLevel } from "../../core/log.ts";
-import { toVisible } from "../../core/visible.ts";
+import { toVisible } from "../../core/terminal/visible.ts";
 import type { LogEntry, LogRecord } from "../record.ts";
 import { toErrorText, type ErrorText } from "./error-text.ts";
 import { toLine } from "./line.ts";

@@ -1,5 +1,5 @@
 import { isObject } from "../../core/json.ts";
-import { resolveRef } from "../../core/schema-ref.ts";
+import { resolveRef } from "../../core/schemas/schema-sample.ts";
 import type { Json } from "../catalog.ts";
 import { toPascalCase } from "./names.ts";
 

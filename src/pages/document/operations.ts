@@ -1,9 +1,18 @@
 import type { GenericSchema } from "valibot";
-import { needsAuthorize } from "../../core/authorizer.ts";
+import { needsAuthorize } from "../../core/access/authorizer.ts";
 import type { Media, Route } from "../../http/route.ts";
 import type { SocketRoute } from "../../sockets/socket.ts";
-import { askCustomPolicy, askPolicy, mayRefuse, toPath, type AnyRoute, type Catalog } from "../catalog.ts";
-import type { CustomRoute, Json, Verdict } from "../catalog.ts";
+import {
+  type AnyRoute,
+  askCustomPolicy,
+  askPolicy,
+  type Catalog,
+  type CustomRoute,
+  type Json,
+  mayRefuse,
+  toPath,
+  type Verdict,
+} from "../catalog.ts";
 import type { Components } from "./components.ts";
 import type { PathTemplate } from "./custom-routes.ts";
 import { ownTags, toLabels, toOperationId } from "./labels.ts";

@@ -1,4 +1,4 @@
-import { toVisible } from "../../core/visible.ts";
+import { toVisible } from "../../core/terminal/visible.ts";
 import type { AgentEntry, Json, StepEntry, WorkflowEntry } from "../catalog.ts";
 import { toValidExample } from "../example.ts";
 import { ownTags } from "./labels.ts";

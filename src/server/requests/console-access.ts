@@ -2,7 +2,7 @@ import type { Snapshot } from "../../config/snapshot.ts";
 import { isReadOnly } from "../../console/options.ts";
 import { consolePath, isConsoleRoute } from "../../console/routes.ts";
 import { isTokenLike, type ConsoleSessions } from "../../console/sessions.ts";
-import { admit, allowAll } from "../../core/authorizer.ts";
+import { admit, allowAll } from "../../core/access/authorizer.ts";
 import { consoleCaller, unchecked, type Identity } from "../../core/caller.ts";
 import { ServeError } from "../../core/error.ts";
 import { createTable } from "../../http/table.ts";

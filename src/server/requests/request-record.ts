@@ -1,4 +1,4 @@
-import type { Activity } from "../../core/activity.ts";
+import type { Activity } from "../../core/log.ts";
 import { runInScope, type Scope } from "../../core/scope.ts";
 import type { MatchedRoute } from "./route-counts.ts";
 import { DirectAnswer, type Answer } from "../../http/envelope.ts";

@@ -1,4 +1,4 @@
-import type { ActionRequest } from "../../core/authorizer.ts";
+import type { ActionRequest } from "../../core/access/authorizer.ts";
 import { ServeError } from "../../core/error.ts";
 import type { Engine, ExecutionChange, ListFilter } from "../../engine/contract/engine.ts";
 import type { Visible } from "../access.ts";

@@ -1,4 +1,4 @@
-import type { ActionRequest, Authorizer } from "../../core/authorizer.ts";
+import type { ActionRequest, Authorizer } from "../../core/access/authorizer.ts";
 import { consoleCaller } from "../../core/caller.ts";
 import { runOutOfScope } from "../../core/scope.ts";
 import type { ChangeReader, Engine, ExecutionChange } from "../../engine/contract/engine.ts";

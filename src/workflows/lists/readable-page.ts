@@ -1,4 +1,4 @@
-import type { ActionRequest } from "../../core/authorizer.ts";
+import type { ActionRequest } from "../../core/access/authorizer.ts";
 import { badRequest } from "../../core/error.ts";
 import { isExecutionId } from "../../core/id.ts";
 import type { ListFilter, ListPage } from "../../engine/contract/engine.ts";

@@ -1,5 +1,5 @@
 import * as v from "valibot";
-import { admit } from "../../core/authorizer.ts";
+import { admit } from "../../core/access/authorizer.ts";
 import { toUserSender } from "../../engine/stored/sent-event.ts";
 import { Reply } from "../../http/envelope.ts";
 import { defineRoute, type Route } from "../../http/route.ts";

@@ -4,7 +4,7 @@ import { suspensionKinds } from "../../engine/suspension.ts";
 import { commaList, Time, wholeNumber } from "../../http/input.ts";
 import { defineRoute, events, type Route } from "../../http/route.ts";
 import { comment, EventStream } from "../../http/sse.ts";
-import type { ActionRequest } from "../../core/authorizer.ts";
+import type { ActionRequest } from "../../core/access/authorizer.ts";
 import type { ListFilter } from "../../engine/contract/engine.ts";
 import { mayResume } from "../access.ts";
 import { followExecutions, listAllExecutions } from "../lists/all-executions.ts";

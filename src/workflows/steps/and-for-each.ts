@@ -1,5 +1,5 @@
 import type { Branch, BranchEnd, CodeTools, StepCodes } from "../../engine/definition/definition.ts";
-import { quote } from "../../core/quote.ts";
+import { quote } from "../../core/cut.ts";
 import type { StepContext } from "../../engine/definition/step-context.ts";
 import { joinValues, toItems, wrapValue, type Value } from "../../engine/walk/value.ts";
 import { toInnerSteps, runInner, type CodeContext, type Inner, type InnerSteps, type LastOutput } from "./inner.ts";

@@ -1,7 +1,7 @@
 import type { Step } from "../../engine/definition/definition.ts";
 import type { StepContext } from "../../engine/definition/step-context.ts";
 import type { OutputOf } from "../../core/schema.ts";
-import { quote } from "../../core/quote.ts";
+import { quote } from "../../core/cut.ts";
 import type { LoopContext } from "./and-for-each.ts";
 import { createStep, type MaybeSchema, type OwnType, type StepOptions, type TypedStep } from "./step.ts";
 

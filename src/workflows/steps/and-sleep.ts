@@ -1,6 +1,6 @@
 import type { Branch, Step, WaitInput } from "../../engine/definition/definition.ts";
 import { toMs, toTime, type Duration } from "../../engine/definition/until.ts";
-import { quote } from "../../core/quote.ts";
+import { quote } from "../../core/cut.ts";
 import { toIso } from "../../core/iso-time.ts";
 import type { LoopContext } from "./and-for-each.ts";
 import type { CodeContext } from "./inner.ts";

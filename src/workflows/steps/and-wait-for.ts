@@ -1,5 +1,5 @@
 import { idRule, isId } from "../../core/id.ts";
-import { quote } from "../../core/quote.ts";
+import { quote } from "../../core/cut.ts";
 import type { OutputOf } from "../../core/schema.ts";
 import type { Branch } from "../../engine/definition/definition.ts";
 import type { LoopContext } from "./and-for-each.ts";

@@ -1,5 +1,5 @@
 import { idRule, isId } from "../../core/id.ts";
-import { quote } from "../../core/quote.ts";
+import { quote } from "../../core/cut.ts";
 import { isSchema, type InputOf, type OutputOf, type Schema } from "../../core/schema.ts";
 import type { StepContext } from "../../engine/definition/step-context.ts";
 import type { Retry, Step, StepCodes } from "../../engine/definition/definition.ts";

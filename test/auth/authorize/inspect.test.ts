@@ -1,7 +1,7 @@
 import { expect, it } from "vitest";
 import { defineAgent, type Authorize } from "agentserve";
 import { echoModel } from "agentserve/models";
-import { createAuthorizer } from "../../../src/core/authorizer.ts";
+import { createAuthorizer } from "../../../src/core/access/authorizer.ts";
 import type { Identity } from "../../../src/core/caller.ts";
 import type { ExecutionState } from "../../../src/engine/execution.ts";
 import { mayInspect } from "../../../src/workflows/access.ts";

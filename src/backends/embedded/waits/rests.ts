@@ -1,4 +1,4 @@
-import { unknownDensity } from "../../../core/heap-weight.ts";
+import { unknownDensity } from "../../../core/byte-budget.ts";
 import type { NextTimes } from "../../../engine/runs/run-port.ts";
 import { groupOf, type Admissible } from "../../../engine/runs/groups.ts";
 import type { Slots } from "../../../engine/runs/slots.ts";

@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { ServeError } from "../../../core/error.ts";
-import { within } from "../../../core/within.ts";
+import { within } from "../../../core/clock.ts";
 import type {
   AdmitHistory,
   History,

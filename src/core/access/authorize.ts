@@ -1,4 +1,4 @@
-import type { Caller } from "./caller.ts";
+import type { Caller } from "../caller.ts";
 
 /** The actions that `authorize` is asked about. */
 const actions = [

@@ -1,5 +1,5 @@
 import * as v from "valibot";
-import { cut } from "./cut.ts";
+import { cut } from "../cut.ts";
 
 /** Describes one issue in a sentence: `server.port: expected a port number from 0 to 65535, found "80"`. */
 export function explain(schema: v.GenericSchema, issue: v.BaseIssue<unknown>): string {

@@ -1,8 +1,8 @@
 import type { Action, Authorize, AuthorizeRequest } from "./authorize.ts";
-import { consoleCaller, type Identity } from "./caller.ts";
-import { ServeError } from "./error.ts";
-import type { Logger } from "./log.ts";
-import { within } from "./within.ts";
+import { consoleCaller, type Identity } from "../caller.ts";
+import { ServeError } from "../error.ts";
+import type { Logger } from "../log.ts";
+import { within } from "../clock.ts";
 
 /** Asks the `authorize` callbacks of one version of the config. */
 export interface Authorizer {

@@ -1,4 +1,4 @@
-import { cut } from "./cut.ts";
+import { cut } from "../cut.ts";
 
 // Control characters, bidirectional marks, which reorder the text around them, and invisible characters, which hide
 // text. Joiners and variation selectors are kept: scripts and emoji need them.

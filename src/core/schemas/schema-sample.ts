@@ -1,6 +1,6 @@
+import { attempt } from "../attempt.ts";
+import { isObject } from "../json.ts";
 import type { JsonSchema } from "./json-schema.ts";
-import { isObject } from "./json.ts";
-import { resolveRef } from "./schema-ref.ts";
 
 export interface SampleOptions {
   /**
@@ -138,3 +138,20 @@ const formats: Readonly<Record<string, string>> = {
   ipv6: "::1",
   uuid: "018f2f5e-7d3a-7000-8000-000000000000",
 };
+
+/** Resolves a `$ref` inside a JSON Schema. Returns undefined for an external or a dangling reference. */
+export function resolveRef(root: Readonly<JsonSchema>, ref: string): unknown {
+  if (ref !== "#" && !ref.startsWith("#/")) return undefined;
+  let found: unknown = root;
+  for (const part of ref.split("/").slice(1)) {
+    const key = decode(part);
+    if (typeof found !== "object" || found === null || !Object.hasOwn(found, key)) return undefined;
+    found = (found as JsonSchema)[key];
+  }
+  return found;
+}
+
+function decode(part: string): string {
+  const plain = attempt(() => decodeURIComponent(part)) ?? part;
+  return plain.replaceAll("~1", "/").replaceAll("~0", "~");
+}

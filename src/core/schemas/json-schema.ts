@@ -1,9 +1,9 @@
 import type { StandardJSONSchemaV1 } from "@standard-schema/spec";
 import { toJsonSchema as fromValibot } from "@valibot/to-json-schema";
 import type { GenericSchema } from "valibot";
-import { attempt } from "./attempt.ts";
-import { toErrorMessage } from "./error.ts";
-import type { Schema } from "./schema.ts";
+import { attempt } from "../attempt.ts";
+import { toErrorMessage } from "../error.ts";
+import type { Schema } from "../schema.ts";
 
 export type JsonSchema = Record<string, unknown>;
 /** `input` is the value that a caller sends, `output` the value that the schema returns. */
