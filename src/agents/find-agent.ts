@@ -1,4 +1,5 @@
 import type { Authorized } from "../core/access/authorizer.ts";
+import { admit, type ActionRequest, type Authorized } from "../core/authorizer.ts";
 import { cut } from "../core/cut.ts";
 import { notFound } from "../core/error.ts";
 import type { Program } from "../engine/contract/program.ts";
@@ -20,4 +21,12 @@ export function findAgent({ agents }: AgentsOfSnapshot, agentId: string): Regist
   const agent = agents.get(agentId);
   if (!agent) throw notFound(`Agent ${cut(agentId)} not found`);
   return agent;
+}
+
+/** Returns an agent that the caller may call. Throws or rejects with 403 if `authorize` refuses it. */
+export function findCallable(
+  request: ActionRequest & { readonly params: { readonly id: string }; readonly snapshot: AgentsOfSnapshot },
+): RegisteredAgent | Promise<RegisteredAgent> {
+  const { id: agentId } = request.params;
+  return admit(request, findAgent(request.snapshot, agentId), { agentId });
 }

@@ -91,6 +91,17 @@ export const TextShape: v.GenericSchema<TextResult> = v.pipe(
   v.title("TextResult"),
 );
 
+/** A turn that runs without a reader. */
+export interface BegunTurn {
+  conversationId: string;
+  messageId: string;
+  status: "running";
+}
+export const BegunShape: v.GenericSchema<BegunTurn> = v.pipe(
+  v.object({ conversationId: v.string(), messageId: v.string(), status: v.literal("running") }),
+  v.title("BegunTurn"),
+);
+
 export const ObjectEventShape: v.GenericSchema = v.pipe(
   v.variant("type", [
     v.object({ type: v.literal("partial-object"), object: v.unknown() }),

@@ -1,5 +1,6 @@
 import * as v from "valibot";
 import type { Agents } from "../agents/agents.ts";
+import { fromCursor, toNextCursor } from "../agents/allowed-page.ts";
 import { listConversations, missingConversation } from "../agents/conversations/access.ts";
 import { toAuthor } from "../agents/conversations/append-message.ts";
 import { readConversation } from "../agents/conversations/read-conversation.ts";
@@ -73,14 +74,10 @@ export function createRuntimeConversations(parts: RuntimeConversationsParts): Ru
     async list(agent, options = {}) {
       const { userId: asked, cursor } = await check(ListOptions, options);
       await ready();
-      const after = cursor === undefined ? undefined : Buffer.from(cursor, "base64url").toString();
-      const filter = { agentId: agentIdOf(agent), userId: toUserId(asked), limit: 50, after };
+      const filter = { agentId: agentIdOf(agent), userId: toUserId(asked), limit: 50, after: fromCursor(cursor) };
       const asCode = { identity: unchecked, snapshot: { authorizer: undefined }, isOther: false };
       const page = await listConversations(conversations, asCode, filter);
-      return {
-        items: page.conversations.map((one) => toView(one, isOwn(filter))),
-        nextCursor: page.next === undefined ? null : Buffer.from(page.next).toString("base64url"),
-      };
+      return { items: page.rows.map((one) => toView(one, isOwn(filter))), nextCursor: toNextCursor(page.next) };
     },
     async get(agent, id, options = {}) {
       const { userId, before } = await check(GetOptions, options);

@@ -122,9 +122,9 @@ export const agents: readonly Mutation[] = [
   },
   {
     breaks: "A user is shown the conversations that authorize refuses",
-    file: "src/agents/conversations/access.ts",
-    find: "if (isAllowed[index]) allowed.push(one);",
-    replace: "allowed.push(one);",
+    file: "src/agents/allowed-page.ts",
+    find: "if (allowed[index]) rows.push(row);",
+    replace: "rows.push(row);",
     suite: "test/agents/conversations/authorize.test.ts",
   },
   {
@@ -143,9 +143,9 @@ export const agents: readonly Mutation[] = [
   },
   {
     breaks: "A page of conversations under authorize skips the one after it",
-    file: "src/agents/conversations/access.ts",
-    find: "return { conversations: allowed, hasMore: true, next: after };",
-    replace: "return { conversations: allowed, hasMore: true, next: one.cursor };",
+    file: "src/agents/allowed-page.ts",
+    find: "if (rows.length === limit) return { rows, next: after };",
+    replace: "if (rows.length === limit) return { rows, next: row.cursor };",
     suite: "test/agents/conversations/authorize.test.ts",
   },
   {

@@ -8,9 +8,10 @@ import type { ConversationKey, Conversations } from "../../engine/contract/conve
 import type { Approver, CallFilter, FoundCall } from "../../engine/stored/pending-calls.ts";
 import type { AskedApproval } from "../call/pending-calls.ts";
 import type { Decider } from "../call/turn-parts.ts";
+import { readAllowed, type AllowedPage } from "../allowed-page.ts";
 import type { AgentsOfSnapshot, RegisteredAgent } from "../find-agent.ts";
 
-/** The part of a request that says who asks. */
+/** A request without its action: the caller and the agents. */
 interface AccessRequest extends Omit<ActionRequest, "action"> {
   readonly snapshot: AgentsOfSnapshot;
 }
@@ -21,7 +22,7 @@ export interface FoundApproval {
 }
 
 /**
- * Returns an approval that the caller may decide, or may have decided. Rejects with 404 if there is none, and with 403 if
+ * Returns an approval that the caller may decide, also if it is decided. Rejects with 404 if there is none, and with 403 if
  * `authorize` refuses the user of its conversation.
  */
 export async function findApproval(
@@ -41,7 +42,7 @@ export async function findApproval(
   return { call, agent };
 }
 
-/** Returns the decider of the approvals in a caller's messages. The conversation is always one of the caller. */
+/** Returns the decider of the approvals in a caller's messages. The conversation belongs to the caller. */
 export function toDecider(
   request: AccessRequest,
   key: Omit<ConversationKey, "conversationId"> & { conversationId?: string | undefined },
@@ -56,16 +57,14 @@ export function toDecider(
   };
 }
 
-/** Returns the user who decides, as tools get it. */
+/** Returns the deciding user, as tools get it. */
 export const toApprover = ({ caller }: Identity, userId: string | undefined): Approver =>
   caller?.user ?? (userId === undefined ? {} : { id: userId });
 
-type AskedCall = AskedApproval & { readonly at: number };
-
-/** Returns the answer of `authorize`. Without one, the user of the conversation may decide. */
+/** Returns the answer of `authorize`. Without an answer, the user of the conversation may decide. */
 async function mayDecide(
   { identity, snapshot: { authorizer } }: AccessRequest,
-  { id, toolName, input, via, at }: Pick<AskedCall, "id" | "toolName" | "input" | "via" | "at">,
+  { id, toolName, input, via, at }: Omit<AskedApproval, "toolCallId"> & { readonly at: number },
   { agentId, userId, conversationId }: ConversationKey,
   callerId: string | undefined,
 ): Promise<boolean> {
@@ -86,38 +85,24 @@ async function mayDecide(
   return (await authorizer.ask(asked)) ?? isOwn;
 }
 
-/** Max approvals that `authorize` is asked about for one page, and at the same time. */
-const maxAsked = 1_000;
-const atOnce = 200;
-
-/**
- * Reads a page of approvals that the caller may decide, oldest first. `authorize` is asked about each of them, and refused ones
- * are skipped: a page may be shorter than its limit and have a next one.
- */
+/** Reads a page of approvals that the caller may decide, oldest first. */
 export async function listApprovals(
   conversations: Conversations,
   request: AccessRequest,
-  { limit, userId, ...filter }: Pick<CallFilter, "limit" | "after"> & { readonly userId: string | undefined },
-): Promise<{ readonly calls: readonly FoundCall[]; readonly next: string | undefined }> {
+  { limit, after, userId }: Pick<CallFilter, "limit" | "after"> & { readonly userId: string | undefined },
+): Promise<AllowedPage<FoundCall>> {
   const { authorizer, agents } = request.snapshot;
   const owner = authorizer ? undefined : { userId };
-  const allowed: FoundCall[] = [];
-  let { after } = filter;
-  for (let asked = 0; ;) {
-    const size = authorizer && asked > 0 ? Math.min(atOnce, maxAsked - asked) : limit;
-    const page = await conversations.listCalls({ owner, after, limit: size });
-    const isAllowed = await Promise.all(
-      page.calls.map((call) => agents.has(call.key.agentId) && mayDecide(request, withInput(call), call.key, userId)),
-    );
-    for (const [index, call] of page.calls.entries()) {
-      if (allowed.length === limit) return { calls: allowed, next: after };
-      after = call.cursor;
-      if (isAllowed[index]) allowed.push(call);
-    }
-    asked += page.calls.length;
-    if (!page.hasMore) return { calls: allowed, next: undefined };
-    if (allowed.length === limit || asked >= maxAsked) return { calls: allowed, next: after };
-  }
+  return readAllowed({
+    limit,
+    after,
+    hasAuthorize: authorizer !== undefined,
+    async read(from, size) {
+      const { calls: rows, hasMore } = await conversations.listCalls({ owner, after: from, limit: size });
+      return { rows, hasMore };
+    },
+    isAllowed: (call) =>
+      agents.has(call.key.agentId) &&
+      mayDecide(request, { ...call, input: JSON.parse(call.input) as unknown }, call.key, userId),
+  });
 }
-
-const withInput = (call: FoundCall): AskedCall => ({ ...call, input: JSON.parse(call.input) as unknown });

@@ -8,13 +8,14 @@ import { Reply } from "../../http/envelope.ts";
 import { Prefer, wholeNumber } from "../../http/input.ts";
 import { defineRoute, type Route } from "../../http/route.ts";
 import type { Agents } from "../agents.ts";
+import { fromCursor, toNextCursor } from "../allowed-page.ts";
 import { toTextResult } from "../answers/text-result.ts";
 import type { AgentCall, CallOrigin } from "../call/call.ts";
 import { AlreadyDecided, maxOfReason } from "../call/decisions.ts";
 import { mayRead, toAskedUser } from "../conversations/access.ts";
-import { UserQuery } from "../conversations/find-conversation.ts";
+import { UserQuery } from "../conversations/shapes.ts";
 import type { AgentsOfSnapshot } from "../find-agent.ts";
-import { TextShape } from "../shapes.ts";
+import { BegunShape, TextShape } from "../shapes.ts";
 import { findApproval, listApprovals, toApprover, type FoundApproval } from "./access.ts";
 
 const ApprovalShape = v.pipe(
@@ -30,10 +31,6 @@ const ApprovalShape = v.pipe(
     mayReadConversation: v.boolean(),
   }),
   v.title("Approval"),
-);
-const BegunShape = v.pipe(
-  v.object({ conversationId: v.string(), messageId: v.string(), status: v.literal("running") }),
-  v.title("BegunTurn"),
 );
 const DecidedShape = v.pipe(
   v.object({
@@ -109,15 +106,11 @@ export function approvalRoutes(agents: Agents): readonly Route<AgentsOfSnapshot>
       errors: { 403: "The caller names another user", 503: "Storage cannot be read" },
       async handle({ query, identity, snapshot }) {
         const { limit = 50, cursor } = query;
-        const after = cursor === undefined ? undefined : Buffer.from(cursor, "base64url").toString();
         const { userId, isOther } = toAskedUser(query, identity);
         if (isOther) throw forbidden(); // `authorize` decides about each approval, whoever its user is
-        const filter = { limit, after, userId };
+        const filter = { limit, after: fromCursor(cursor), userId };
         const page = await listApprovals(conversations, { identity, snapshot }, filter);
-        return {
-          items: await toViews(page.calls, { identity, snapshot }),
-          nextCursor: page.next === undefined ? null : Buffer.from(page.next).toString("base64url"),
-        };
+        return { items: await toViews(page.rows, { identity, snapshot }), nextCursor: toNextCursor(page.next) };
       },
     }),
     defineRoute({

@@ -8,14 +8,15 @@ import type { ConversationKey, Conversations } from "../../engine/contract/conve
 import type {
   ConversationFilter,
   ConversationOwner,
-  ConversationPage,
   StoredConversation,
 } from "../../engine/stored/stored-conversation.ts";
+import { readAllowed, type AllowedPage } from "../allowed-page.ts";
+import { findAgent, type AgentsOfSnapshot } from "../find-agent.ts";
 
-/** The user whose conversations a request is about. */
+/** The user of the conversations in a request. */
 export interface AskedUser {
   readonly userId: string | undefined;
-  /** True if it is not the caller. Never true without a provider: a request then names its own user. */
+  /** True if it is not the caller. Without a provider, never: a request then names its own user. */
   readonly isOther: boolean;
 }
 export function toAskedUser(query: { readonly userId?: string | undefined }, identity: Identity): AskedUser {
@@ -30,41 +31,53 @@ export const ownsAsked = ({ userId, isOther }: AskedUser, { checked }: Identity)
 
 type AccessRequest = Omit<ActionRequest, "action">;
 /** A request about a conversation. */
-export interface ConversationAccess extends ActionRequest {
+export interface ConversationRequest extends ActionRequest {
   /** The action that is asked about a conversation of another user. */
   readonly others?: Action | undefined;
-  readonly isOther: boolean;
+  readonly params: { readonly id: string; readonly conversationId: string };
+  readonly query: { readonly userId?: string | undefined };
+  readonly snapshot: AgentsOfSnapshot;
+}
+/** The conversation of a request. */
+export interface AskedConversation {
+  readonly key: ConversationKey;
+  readonly conversation: StoredConversation;
+  /** True if it belongs to the caller. */
+  readonly isOwn: boolean;
 }
 
 /**
- * Returns a conversation. Rejects with 403 if `authorize` refuses the action, and with 404 if there is none. Of another user,
- * only a caller who may list them gets the 404.
+ * Finds the conversation of a request. Rejects with 403 if `authorize` refuses the action, and with 404 if there is none. For
+ * conversations of another user, only a caller who may list them gets the 404.
  */
-export async function findConversation(
+export async function findAsked(
   conversations: Conversations,
-  request: ConversationAccess,
-  key: ConversationKey,
-): Promise<StoredConversation> {
-  const found = await conversations.find(key);
-  if (request.isOther) {
-    const isAllowed = found ? await mayReach(request, key, found) : await mayList(request, key);
-    if (!isAllowed) throw forbidden();
+  request: ConversationRequest,
+): Promise<AskedConversation> {
+  const { params, query, identity, snapshot, action } = request;
+  const agentId = findAgent(snapshot, params.id).definition.id;
+  const user = toAskedUser(query, identity);
+  const key = { agentId, userId: user.userId, conversationId: params.conversationId };
+  const conversation = await conversations.find(key);
+  if (user.isOther && !(await (conversation ? mayReach(request, key, conversation) : mayList(request, key))))
+    throw forbidden();
+  if (!conversation) throw missingConversation(key);
+  if (!user.isOther && (await ask(request, action, key, conversation)) === false) {
+    // A caller without an id owns nothing.
+    const isKnown =
+      identity.caller?.userId !== undefined ||
+      (action !== "conversation.read" && (await ask(request, "conversation.read", key, conversation)) === true);
+    throw isKnown ? forbidden() : missingConversation(key);
   }
-  if (!found) throw missingConversation(key);
-  if (request.isOther || (await ask(request, request.action, key, found)) !== false) return found;
-  // A caller without an id owns nothing.
-  const isKnown =
-    request.identity.caller?.userId !== undefined ||
-    (request.action !== "conversation.read" && (await ask(request, "conversation.read", key, found)) === true);
-  throw isKnown ? forbidden() : missingConversation(key);
+  return { key, conversation, isOwn: ownsAsked(user, identity) };
 }
 
 export const missingConversation = ({ conversationId }: ConversationKey): ServeError =>
   notFound(`Conversation ${cut(conversationId)} not found`);
 
-/** Decides about a conversation of another user. Without `authorize`, and for an anonymous caller, the answer is no. */
+/** Decides about a conversation of another user. Without `authorize`, and for an anonymous caller, it returns false. */
 async function mayReach(
-  request: ConversationAccess,
+  request: AccessRequest & Pick<ConversationRequest, "others">,
   key: ConversationKey,
   conversation: StoredConversation,
 ): Promise<boolean> {
@@ -73,7 +86,7 @@ async function mayReach(
   return (await ask(request, others, key, conversation)) === true;
 }
 
-/** Decides whether the caller may read a conversation, by whichever action is asked about it. */
+/** Returns true if the caller may read a conversation, which may belong to another user. */
 export async function mayRead(
   conversations: Conversations,
   request: AccessRequest,
@@ -85,11 +98,11 @@ export async function mayRead(
   const found = await conversations.find(key);
   if (!found) return false;
   const others = "conversation.others.read";
-  if (isOther) return mayReach({ ...request, action: "conversation.read", others, isOther }, key, found);
+  if (isOther) return mayReach({ ...request, others }, key, found);
   return (await ask(request, "conversation.read", key, found)) !== false;
 }
 
-/** Decides about the list of the conversations of another user, by the same rule. */
+/** Decides about the conversation list of another user, by the same rule. */
 async function mayList(
   { identity, snapshot: { authorizer } }: AccessRequest,
   { agentId, userId = "" }: ConversationOwner,
@@ -101,8 +114,8 @@ async function mayList(
 }
 
 /**
- * Decides whether the caller may see the prompts of a conversation that it may read. They have the instructions of the agent,
- * so its user alone may not: `authorize` allows `execution.inspect`, or there is none and the server is in `dev`.
+ * Returns true if the reader of a conversation may see its prompts. They have the agent's instructions, so ownership is not
+ * enough: `authorize` must allow `execution.inspect`, or there is none and the server is in `dev`.
  */
 export async function mayInspect(
   request: AccessRequest,
@@ -126,36 +139,21 @@ function ask(
   return authorizer?.ask({ action, user: identity.caller?.user, agentId, conversation });
 }
 
-/** Max conversations that `authorize` is asked about for one page, and at the same time. */
-const maxAsked = 1_000;
-const atOnce = 200;
-
-/**
- * Reads a page of conversations that the caller may read. `authorize` is asked about each of them, and refused ones are skipped:
- * a page may be shorter than its limit and have a next one. Rejects with 403 if the caller may not list those of another user.
- */
+/** Reads a page of conversations that the caller may read. Rejects with 403 if the caller may not list those of another user. */
 export async function listConversations(
   conversations: Conversations,
   { isOther, ...request }: AccessRequest & Pick<AskedUser, "isOther">,
   filter: ConversationFilter,
-): Promise<ConversationPage & { readonly next: string | undefined }> {
-  const { limit } = filter;
+): Promise<AllowedPage<StoredConversation>> {
   if (isOther && !(await mayList(request, filter))) throw forbidden();
   const action = isOther ? "conversation.others.read" : "conversation.read";
-  const allowed: StoredConversation[] = [];
-  let { after } = filter;
-  for (let asked = 0; ;) {
-    const size = request.snapshot.authorizer && asked > 0 ? Math.min(atOnce, maxAsked - asked) : limit;
-    const page = await conversations.list({ ...filter, after, limit: size });
-    const isAllowed = await Promise.all(page.conversations.map((one) => ask(request, action, filter, one) ?? !isOther));
-    for (const [index, one] of page.conversations.entries()) {
-      if (allowed.length === limit) return { conversations: allowed, hasMore: true, next: after };
-      after = one.cursor;
-      if (isAllowed[index]) allowed.push(one);
-    }
-    asked += page.conversations.length;
-    const { hasMore } = page;
-    if (!hasMore || allowed.length === limit || asked >= maxAsked)
-      return { conversations: allowed, hasMore, next: hasMore ? after : undefined };
-  }
+  return readAllowed({
+    ...filter,
+    hasAuthorize: request.snapshot.authorizer !== undefined,
+    async read(after, limit) {
+      const page = await conversations.list({ ...filter, after, limit });
+      return { rows: page.conversations, hasMore: page.hasMore };
+    },
+    isAllowed: (one) => ask(request, action, filter, one) ?? !isOther,
+  });
 }

@@ -3,7 +3,7 @@ import type { Agents } from "../agents.ts";
 import { readMessages } from "../messages/read-messages.ts";
 import type { StoredUiMessage } from "../messages/ui-message.ts";
 import type { RunningTurn } from "../turns/turns.ts";
-import type { AskedConversation } from "./find-conversation.ts";
+import type { AskedConversation } from "./access.ts";
 import { toView, type OpenConversationView } from "./shapes.ts";
 
 /** Max messages of a page. */

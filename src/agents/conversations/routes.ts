@@ -5,12 +5,20 @@ import { OptionalId, wholeNumber } from "../../http/input.ts";
 import { defineRoute, type Route } from "../../http/route.ts";
 import type { Agents } from "../agents.ts";
 import { findAgent, type AgentsOfSnapshot } from "../find-agent.ts";
-import { listConversations, missingConversation, ownsAsked, toAskedUser } from "./access.ts";
+import { fromCursor, toNextCursor } from "../allowed-page.ts";
+import {
+  findAsked,
+  listConversations,
+  missingConversation,
+  ownsAsked,
+  toAskedUser,
+  type AskedConversation,
+  type ConversationRequest,
+} from "./access.ts";
 import { toAuthor } from "./append-message.ts";
-import { findAsked, UserQuery, type AskedConversation, type ConversationRequest } from "./find-conversation.ts";
 import { isTitle } from "./name-conversation.ts";
 import { readConversation } from "./read-conversation.ts";
-import { ConversationShape, OpenConversationShape, toView } from "./shapes.ts";
+import { ConversationShape, OpenConversationShape, toView, UserQuery } from "./shapes.ts";
 
 const Title = v.pipe(
   v.string(),
@@ -54,15 +62,11 @@ export function conversationRoutes(agents: Agents): readonly Route<AgentsOfSnaps
       async handle({ params, query, identity, snapshot }) {
         const { limit = 50, cursor } = query;
         const agentId = findAgent(snapshot, params.id).definition.id;
-        const after = cursor === undefined ? undefined : Buffer.from(cursor, "base64url").toString();
         const user = toAskedUser(query, identity);
-        const filter = { agentId, userId: user.userId, limit, after };
+        const filter = { agentId, userId: user.userId, limit, after: fromCursor(cursor) };
         const page = await listConversations(conversations, { identity, snapshot, isOther: user.isOther }, filter);
         const isOwn = ownsAsked(user, identity);
-        return {
-          items: page.conversations.map((one) => toView(one, isOwn)),
-          nextCursor: page.next === undefined ? null : toCursor(page.next),
-        };
+        return { items: page.rows.map((one) => toView(one, isOwn)), nextCursor: toNextCursor(page.next) };
       },
     }),
     defineRoute({
@@ -155,5 +159,3 @@ export function conversationRoutes(agents: Agents): readonly Route<AgentsOfSnaps
     }),
   ];
 }
-
-const toCursor = (place: string): string => Buffer.from(place).toString("base64url");

@@ -1,6 +1,17 @@
 import * as v from "valibot";
 import { toIso } from "../../core/iso-time.ts";
 import type { StoredConversation } from "../../engine/stored/stored-conversation.ts";
+import { OptionalId } from "../../http/given-id.ts";
+
+/** The query of a request about the conversations of a user. */
+export const UserQuery: v.ObjectSchema<{ readonly userId: v.GenericSchema<string | undefined> }, undefined> = v.object({
+  userId: v.pipe(
+    OptionalId,
+    v.description(
+      "The user. With an authentication provider, another user than the caller needs the right by `authorize`.",
+    ),
+  ),
+});
 
 /** A conversation in a list. */
 export interface ConversationView {
@@ -10,7 +21,7 @@ export interface ConversationView {
   createdAt: string | null;
   updatedAt: string;
   messageCount: number;
-  /** True if it is a conversation of the caller. */
+  /** True if it belongs to the caller. */
   isOwn: boolean;
   running: boolean;
 }
@@ -27,7 +38,7 @@ export const ConversationShape: v.GenericSchema<ConversationView> = v.pipe(
   v.title("Conversation"),
 );
 
-/** A conversation with messages. They are not checked again: each is as it was stored. */
+/** A conversation with messages as they were stored. They are not checked again. */
 export interface OpenConversationView extends Omit<ConversationView, "running"> {
   messages: { id: string; role: string; parts: unknown[]; metadata?: unknown }[];
   hasMore: boolean;

@@ -1,0 +1,62 @@
+import * as v from "valibot";
+import type { ConversationKey } from "../../engine/contract/conversations.ts";
+import { OptionalId } from "../../http/given-id.ts";
+import { defineRoute, events, nothing, type Route } from "../../http/route.ts";
+import type { Agents } from "../agents.ts";
+import { callErrors, ChatChunk, toAttached, toChatStream } from "../call-routes.ts";
+import { findAsked, toAskedUser, type ConversationRequest } from "../conversations/access.ts";
+import { UserQuery } from "../conversations/shapes.ts";
+import { findCallable, type AgentsOfSnapshot } from "../find-agent.ts";
+
+/** The routes about the running turn of a conversation. */
+export function turnRoutes({ conversations, turns }: Agents): readonly Route<AgentsOfSnapshot>[] {
+  return [
+    defineRoute({
+      method: "GET",
+      path: "/agents/:id/chat/:conversationId/stream",
+      summary: "Read the answer that is being made in a conversation, from its beginning",
+      description:
+        "For `useChat({ resume: true })`. The response is a 204 if no turn runs. For 30 s after its end an answer is still sent, if `after` is the id of the last message that the client has, and it is not the answer. `sdk` is the major version of the client's `ai`: chunks that 5 or 6 do not know are left out.",
+      access: "protected",
+      action: "agent.call",
+      others: "conversation.others.read",
+      yields: true,
+      query: v.object({ ...UserQuery.entries, after: OptionalId, sdk: v.optional(v.picklist(["5", "6", "7"]), "7") }),
+      responses: { 200: events(ChatChunk), 204: nothing },
+      errors: callErrors,
+      find: findKey,
+      handle: ({ found: key, query: { after, sdk } }) =>
+        toChatStream(async (signal) => toAttached(await turns.attach(key, { after, signal }), sdk)),
+    }),
+    defineRoute({
+      method: "POST",
+      path: "/agents/:id/conversations/:conversationId/stop",
+      summary: "Stop the turn that runs in a conversation",
+      description:
+        "The part of the answer that was made is stored. Turns that wait continue. `messageId` is that of the answer or of the user's message: without it, the turn that runs is meant.",
+      access: "protected",
+      action: "agent.call",
+      others: "conversation.others.write",
+      yields: true,
+      query: UserQuery,
+      body: v.object({ messageId: OptionalId }),
+      responses: { 200: v.object({ stopped: v.boolean(), messageId: v.nullable(v.string()) }) },
+      errors: {
+        404: callErrors[404],
+        409: "The turn of that message has ended",
+        503: "The turn was stopped, but storage cannot be written, or the server is shutting down",
+      },
+      find: findKey,
+      handle: ({ found: key, body }) => turns.stop(key, body.messageId),
+    }),
+  ];
+
+  /** Returns the conversation of a request. One of another user must exist; one of the caller may be new. */
+  async function findKey(request: ConversationRequest): Promise<ConversationKey> {
+    const { params, query, identity } = request;
+    const { userId, isOther } = toAskedUser(query, identity);
+    if (isOther) return (await findAsked(conversations, request)).key;
+    const { definition } = await findCallable(request);
+    return { agentId: definition.id, userId, conversationId: params.conversationId };
+  }
+}
