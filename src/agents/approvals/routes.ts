@@ -60,7 +60,7 @@ export function approvalRoutes(agents: Agents): readonly Route<AgentsOfSnapshot>
     return findApproval(conversations, request, { ...params, userId: applyIdentity(query, identity).userId });
   };
 
-  /** Returns the approvals of a page. Each conversation is asked about once. */
+  /** Returns the approvals of a page. `authorize` is asked once about each conversation. */
   async function toViews(calls: readonly FoundCall[], request: Omit<ActionRequest, "action">) {
     const readable = new Map<string, Promise<boolean>>();
     const mayReadOf = ({ key }: FoundCall): Promise<boolean> => {
@@ -72,7 +72,7 @@ export function approvalRoutes(agents: Agents): readonly Route<AgentsOfSnapshot>
     return Promise.all(calls.map(async (call) => ({ ...toView(call), mayReadConversation: await mayReadOf(call) })));
   }
 
-  /** Returns the state of an approval for the decision that was made before. Another one is refused. */
+  /** Returns the state of a decided approval. Throws if the new decision differs. */
   async function toDecided({ id, key, messageId }: FoundCall, decided: AlreadyDecided): Promise<DecidedApproval> {
     if (!decided.isSame) throw decided;
     const { outcome } = decided;
@@ -107,7 +107,7 @@ export function approvalRoutes(agents: Agents): readonly Route<AgentsOfSnapshot>
       async handle({ query, identity, snapshot }) {
         const { limit = 50, cursor } = query;
         const { userId, isOther } = toAskedUser(query, identity);
-        if (isOther) throw forbidden(); // `authorize` decides about each approval, whoever its user is
+        if (isOther) throw forbidden(); // `authorize` decides about the approvals of all users
         const filter = { limit, after: fromCursor(cursor), userId };
         const page = await listApprovals(conversations, { identity, snapshot }, filter);
         return { items: await toViews(page.rows, { identity, snapshot }), nextCursor: toNextCursor(page.next) };
@@ -151,7 +151,7 @@ export function approvalRoutes(agents: Agents): readonly Route<AgentsOfSnapshot>
           if (!headers.Prefer) return toTextResult(await agents.generate(decided));
           const { conversationId } = call.key;
           const turn = await agents.begin(decided);
-          // More decisions are needed: nothing runs.
+          // Other decisions are missing: nothing runs.
           if (turn.waiting) return toTextResult(turn.waiting);
           return new Reply({ conversationId, messageId: turn.answerId, status: "running" }, { status: 202 });
         } catch (error) {
@@ -163,9 +163,9 @@ export function approvalRoutes(agents: Agents): readonly Route<AgentsOfSnapshot>
   ];
 }
 
-/** Returns the call that continues the answer: that of the user who asked, whoever decides. */
+/** Returns the call that continues the answer, for the user of the conversation. Another user may decide. */
 function toCall({ call: { key, origin }, agent }: FoundApproval) {
-  // As the turn that asked has stored it.
+  // Stored by the turn of the approval request.
   const { user, context, options } = JSON.parse(origin ?? '{"context":{},"options":{}}') as CallOrigin;
   const { userId: owner, conversationId } = key;
   const { definition, program } = agent;

@@ -139,7 +139,7 @@ function ask(
   return authorizer?.ask({ action, user: identity.caller?.user, agentId, conversation });
 }
 
-/** Reads a page of conversations that the caller may read. Rejects with 403 if the caller may not list those of another user. */
+/** Reads a page of conversations. Rejects with 403 if the caller may not list the conversations of another user. */
 export async function listConversations(
   conversations: Conversations,
   { isOther, ...request }: AccessRequest & Pick<AskedUser, "isOther">,

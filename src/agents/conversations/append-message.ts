@@ -12,9 +12,9 @@ import { yieldAfter } from "../messages/long-text.ts";
 import type { Author, StoredUiMessage } from "../messages/ui-message.ts";
 import { missingConversation } from "./access.ts";
 
-/** A message that a person writes into a conversation, beside its user and its agent. */
+/** A message of a third person in a conversation, beside its user and its agent. */
 export interface PersonMessage {
-  /** The id. A message with it is stored once. @default a new one */
+  /** The id. A message is stored once per id. @default a new one */
   readonly id?: string | undefined;
   readonly text: string;
   readonly author: Author;
@@ -23,16 +23,16 @@ interface AppendParts {
   readonly conversations: Conversations;
   /** Awaited before messages of the conversation are loaded. */
   readonly admit: AdmitHistory;
-  /** Ends the wait for the turns before the message. */
+  /** Ends the wait for earlier turns. */
   readonly signal: AbortSignal;
   readonly now: () => number;
 }
 
 /**
- * Stores a message of a person at the end of a conversation, when the turns before it have ended. It begins no turn: the next
- * one shows it to the model. Resolves to its id when it is durable, and rejects with 404 if there is no such conversation.
+ * Stores the message of a person as the last one, after the earlier turns. It begins no turn: the next one shows it to
+ * the model. Resolves to its id when it is durable, and rejects with 404 if there is no such conversation.
  *
- * An answer with calls that wait stays the last message, so that it can be continued: the message is stored before it.
+ * An answer with waiting calls stays the last message, so that it can be continued: the message is stored before it.
  */
 export async function appendMessage(
   { conversations, admit, signal, now }: AppendParts,
@@ -52,7 +52,7 @@ export async function appendMessage(
     });
     const last = (await conversations.read(key, { limit: 1 })).at(-1);
     if (!last) throw missingConversation(key);
-    // A message of an older release has no UI message.
+    // A message from an older release has no UI message.
     const waiting = last.ui === undefined ? undefined : await readWaiting(turn, last.ui, admit);
     await (waiting ? turn.store([message, waiting], waiting.id) : turn.store([message]));
     return message.id;
@@ -61,7 +61,7 @@ export async function appendMessage(
   }
 }
 
-/** Returns a message as it is stored, if calls of it wait. */
+/** Returns a message as it is stored, if it has waiting calls. */
 async function readWaiting(turn: Turn, ui: string, admit: AdmitHistory): Promise<StoredMessage | undefined> {
   const { id, parts, metadata } = JSON.parse(ui) as StoredUiMessage; // as it was stored
   await yieldAfter(ui);
@@ -93,7 +93,7 @@ export function toAuthor(id: string, name: unknown): Author {
 /** Max characters of a name. */
 const maxName = 80;
 
-/** Returns a name that cannot end the brackets in which a model sees it, nor their line. */
+/** Returns a name for the model. It cannot end its brackets or its line. */
 function toShownName(name: string): string {
   const text = name.replaceAll(/[\p{C}\p{Z}[\]\\]+/gu, " ").trim();
   return [...text].slice(0, maxName).join("").trim();

@@ -4,17 +4,17 @@ import { lengthOf, maxTitle } from "../../engine/stored/stored-conversation.ts";
 import type { Operation } from "../call/operation.ts";
 import type { StoredUiMessage } from "../messages/ui-message.ts";
 
-/** A new conversation: its first message, and the title that it has. */
+/** A new conversation: its first message, and its title so far. */
 interface NewConversation {
   readonly key: ConversationKey;
   readonly message: StoredUiMessage;
   readonly title: string;
 }
 
-/** The time that the hook has. */
+/** Time limit of the hook. */
 const maxMs = 30_000;
 
-/** Gives a new conversation the title that the hook of its agent returns. A title that was changed meanwhile stays. Never rejects. */
+/** Gives a new conversation the title from the hook of its agent. A title that a user has set stays. Never rejects. */
 export async function nameConversation(
   operation: Pick<Operation, "agent" | "context" | "runtime" | "clock">,
   conversations: Conversations,

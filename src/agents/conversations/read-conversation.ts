@@ -1,10 +1,11 @@
 import type { PageOptions } from "../../engine/contract/conversations.ts";
+import type { ConversationWithMessages } from "../../engine/runtime.ts";
 import type { Agents } from "../agents.ts";
 import { readMessages } from "../messages/read-messages.ts";
 import type { StoredUiMessage } from "../messages/ui-message.ts";
 import type { RunningTurn } from "../turns/turns.ts";
 import type { AskedConversation } from "./access.ts";
-import { toView, type OpenConversationView } from "./shapes.ts";
+import { toView } from "./shapes.ts";
 
 /** Max messages of a page. */
 const maxMessages = 100;
@@ -14,7 +15,7 @@ export async function readConversation(
   agents: Pick<Agents, "conversations" | "turns">,
   { key, conversation, isOwn }: AskedConversation,
   before: string | undefined,
-): Promise<OpenConversationView> {
+): Promise<ConversationWithMessages> {
   const { conversations, turns } = agents;
   const read = (options: PageOptions): Promise<StoredUiMessage[]> => readMessages(conversations, key, options);
   for (;;) {

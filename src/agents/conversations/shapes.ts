@@ -1,9 +1,10 @@
 import * as v from "valibot";
 import { toIso } from "../../core/iso-time.ts";
+import type { ConversationSummary, ConversationWithMessages } from "../../engine/runtime.ts";
 import type { StoredConversation } from "../../engine/stored/stored-conversation.ts";
 import { OptionalId } from "../../http/given-id.ts";
 
-/** The query of a request about the conversations of a user. */
+/** The query of a request about conversations. */
 export const UserQuery: v.ObjectSchema<{ readonly userId: v.GenericSchema<string | undefined> }, undefined> = v.object({
   userId: v.pipe(
     OptionalId,
@@ -13,18 +14,6 @@ export const UserQuery: v.ObjectSchema<{ readonly userId: v.GenericSchema<string
   ),
 });
 
-/** A conversation in a list. */
-export interface ConversationView {
-  id: string;
-  title: string;
-  /** Null if it is not known. */
-  createdAt: string | null;
-  updatedAt: string;
-  messageCount: number;
-  /** True if it belongs to the caller. */
-  isOwn: boolean;
-  running: boolean;
-}
 const item = {
   id: v.string(),
   title: v.string(),
@@ -33,17 +22,12 @@ const item = {
   messageCount: v.number(),
   isOwn: v.boolean(),
 };
-export const ConversationShape: v.GenericSchema<ConversationView> = v.pipe(
+export const ConversationShape: v.GenericSchema<ConversationSummary> = v.pipe(
   v.object({ ...item, running: v.boolean() }),
   v.title("Conversation"),
 );
 
-/** A conversation with messages as they were stored. They are not checked again. */
-export interface OpenConversationView extends Omit<ConversationView, "running"> {
-  messages: { id: string; role: string; parts: unknown[]; metadata?: unknown }[];
-  hasMore: boolean;
-  running: { messageId: string } | null;
-}
+/** A message as it was stored. It is not checked again. */
 const UiMessage = v.pipe(
   v.object({
     id: v.string(),
@@ -53,7 +37,7 @@ const UiMessage = v.pipe(
   }),
   v.title("StoredMessage"),
 );
-export const OpenConversationShape: v.GenericSchema<OpenConversationView> = v.pipe(
+export const OpenConversationShape: v.GenericSchema<ConversationWithMessages> = v.pipe(
   v.object({
     ...item,
     messages: v.array(UiMessage),
@@ -63,7 +47,7 @@ export const OpenConversationShape: v.GenericSchema<OpenConversationView> = v.pi
   v.title("ConversationWithMessages"),
 );
 
-export function toView(conversation: StoredConversation, isOwn: boolean): ConversationView {
+export function toView(conversation: StoredConversation, isOwn: boolean): ConversationSummary {
   const { id, title, createdAt, updatedAt, messageCount, isRunning } = conversation;
   return {
     id,

@@ -2,7 +2,7 @@ import { clientLeft, type ServeError } from "../../core/error.ts";
 import type { StreamPart } from "../call/call.ts";
 
 type Delta = Extract<StreamPart, { type: "text-delta" | "reasoning-delta" | "tool-input-delta" }>;
-/** A part of the log. Of consecutive deltas of one text, only the first is kept, with the texts of all. */
+/** One or more parts. Consecutive deltas of one text are one entry: the first part, and all texts. */
 interface Entry {
   readonly part: StreamPart;
   texts: string[] | undefined;
@@ -10,25 +10,25 @@ interface Entry {
 interface ReadOptions {
   /** False for other processes, which have readers of their own. @default true */
   readonly isReader?: boolean;
-  /** Called when the reader is gone. */
+  /** Called when the reader disconnects or is done. */
   readonly onLeave?: (() => void) | undefined;
 }
-/** The place of a reader: an entry, and the number of its texts that were read. */
+/** The position of a reader: an entry, and the number of its texts that were read. */
 interface Cursor extends ReadOptions {
   entry: number;
   text: number;
-  /** Ends the wait for the next change. */
+  /** Resolves the wait for the next change. */
   wake?: (() => void) | undefined;
 }
 
 /**
- * The parts of one answer, for any number of readers, who may begin at any time.
+ * The parts of one answer, for any number of readers. A reader may start at any time.
  *
- * G1. Every reader gets all parts from the first one on, in the same order. A reader has a place in the log, and no buffer of
- *     its own: many deltas that it has not taken are one delta for it.
- * G2. The log holds the answer once. Its size is bounded by `limits.executionBytes`, with which a longer turn fails.
- * G3. A failure before the first part is thrown to readers. A later one is the last part. A reader that leaves before the
- *     first part gets a 499 thrown.
+ * G1. Every reader gets all parts from the first one on, in the same order. A reader has a cursor and no buffer: a slow one gets
+ *     many deltas as one.
+ * G2. The log holds the answer once. Its size is bounded by `limits.executionBytes`: a longer turn fails.
+ * G3. A failure before the first part is thrown to readers. A later one is the last part. A reader that disconnects before the
+ *     first part gets a 499.
  */
 export class AnswerLog {
   readonly #entries: Entry[] = [];
@@ -61,28 +61,28 @@ export class AnswerLog {
     }
     this.#wake();
   }
-  /** Ends the log. With an error, readers who have read nothing yet get it thrown. */
+  /** Ends the log. A failure is thrown to readers without a part. */
   end(failure?: { readonly error: unknown }): void {
     this.#failure ??= failure;
     this.#isOver = true;
     this.#wake();
   }
 
-  /** Ends the log with an error: thrown if there is no part yet, and else the last part. */
+  /** Ends the log with an error, which is thrown if there is no part yet, and else the last part. */
   fail(error: ServeError): void {
     if (this.#isOver) return; // it has the whole answer
     if (this.hasParts) this.add({ type: "error", error });
     this.end(this.hasParts ? undefined : { error });
   }
 
-  /** Joins the texts of the last entry that every reader has, if there are enough of them. */
-  #join(least: number): void {
+  /** Joins the texts of the last entry that every reader has, if there are at least `min` of them. */
+  #join(min: number): void {
     const index = this.#entries.length - 1;
     const last = this.#entries[index];
-    if (!last?.texts || last.texts.length < least) return;
+    if (!last?.texts || last.texts.length < min) return;
     let read = last.texts.length;
     for (const { entry, text } of this.#cursors) read = Math.min(read, entry < index ? 0 : text);
-    if (read < least) return;
+    if (read < min) return;
     const [first = "", ...rest] = last.texts.slice(0, read);
     // The first one may be long, and is not copied. A new array: an old one would keep its size.
     last.texts = [first + rest.join(""), ...last.texts.slice(read)];
@@ -93,7 +93,7 @@ export class AnswerLog {
     for (const { wake } of this.#cursors) wake?.();
   }
 
-  /** Reads the log from its beginning to its end. It counts as a reader from the call on, unless it is for other processes. */
+  /** Reads the log from its beginning to its end. Counts as a reader from the call on, unless `isReader` is false. */
   read(signal: AbortSignal, options: ReadOptions = {}): AsyncGenerator<StreamPart> {
     const cursor: Cursor = { ...options, entry: 0, text: 0 };
     this.#cursors.add(cursor);
@@ -147,9 +147,9 @@ export class AnswerLog {
   }
 }
 
-/** The deltas of one text that a reader gets one by one. */
+/** Max waiting deltas of one text that a reader gets one by one. Beyond it, it gets them as one. */
 const maxPending = 100;
-/** The texts of an entry that are kept apart, although every reader has them. */
+/** Max texts of an entry that are not joined, although every reader has them. */
 const maxApart = 16;
 
 const textOf = (part: Delta): string => (part.type === "tool-input-delta" ? part.delta : part.text);

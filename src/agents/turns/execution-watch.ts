@@ -10,23 +10,22 @@ export interface WatchParts {
   readonly engine: Pick<Engine, "changes">;
   readonly conversations: Pick<Conversations, "findCall" | "executionCalls" | "onExecutionEnd">;
   readonly logger: Logger;
-  /** Returns the end of an execution. Undefined if it has not ended. */
+  /** Returns the end of an execution. Undefined while it runs or waits. */
   readEnd(executionId: string): Promise<ExecutionEnd | undefined>;
-  /** Begins the turn that continues the answer. Rejects with 409 if the call has an outcome. */
+  /** Begins the next turn of the answer. Rejects with 409 if the call has an outcome. */
   continueWith(call: FoundCall, end: ExecutionEnd): Promise<void>;
-  /** Called if no call waits for an execution that has changed. */
+  /** Called if no call waits for a changed execution. */
   onDropped(executionId: string): void;
 }
 
 /**
  * Continues the answers whose tools wait for executions.
  *
- * W1. A call waits in the store, not in memory: an end is heard of as a change of the engine, and then the call is looked up.
- *     Where the store tells of ends (`onExecutionEnd`), it tells one replica, and again another one until the turn has begun.
- * W2. After a start, and whenever changes may have been missed, all calls that wait are looked at. So an end between two
- *     processes is not lost. Where the store tells of ends, also about once a minute: for ends that a replica with older code has
- *     stored, and for agents that a replica did not have.
- * W3. The turn that continues an answer begins in one commit with the outcome of the call. So it begins once.
+ * W1. A call waits in the store, not in memory. The engine reports an end as a change, and then the call is read. A store with
+ *     `onExecutionEnd` reports it to one replica after the other, until the next turn begins.
+ * W2. All waiting calls are read after a start, and whenever changes may be missing. So an end between two processes is not
+ *     lost. With `onExecutionEnd`, they are also read about once a minute: a replica may have older code, or miss an agent.
+ * W3. The next turn of an answer begins in one commit with the outcome of the call. So it begins once.
  */
 export class ExecutionWatch {
   readonly #parts: WatchParts;
@@ -37,25 +36,25 @@ export class ExecutionWatch {
     this.#parts = parts;
   }
 
-  /** Begins to watch. Called when the executions of the last process continue. */
+  /** Starts to watch, when the executions of the last process continue. */
   open(): void {
     const { conversations } = this.#parts;
     conversations.onExecutionEnd?.(async (executionId, key) => {
       await this.#continue(executionId, key);
       this.#closed.signal.throwIfAborted(); // another process continues the answer
     });
-    void (conversations.onExecutionEnd ? this.#lookAgain() : this.#watch());
+    void (conversations.onExecutionEnd ? this.#poll() : this.#watch());
   }
   close(): void {
     this.#closed.abort();
   }
 
-  /** Continues the answer that waits for an execution, if that has ended. Without effect where the store tells of ends. */
+  /** Continues the answer after the end of an execution. Without effect if the store has `onExecutionEnd`. */
   check(executionId: string): void {
     if (!this.#parts.conversations.onExecutionEnd) void this.#continue(executionId);
   }
 
-  /** Resolves when the answer continues, or has not to. */
+  /** Resolves when the answer continues, or need not. */
   #continue(executionId: string, key?: ConversationKey): Promise<void> {
     const running = this.#checking.get(executionId);
     if (running) running.isStale = true;
@@ -74,17 +73,17 @@ export class ExecutionWatch {
     if (isDropped) this.#parts.onDropped(executionId);
   }
 
-  async #lookAgain(): Promise<void> {
+  async #poll(): Promise<void> {
     const { signal } = this.#closed;
     while (!signal.aborted) {
       await this.#checkAll().catch((error: unknown) => this.#warn(error));
-      // At another time than the other replicas.
-      await sleep(lookAgainMs * (0.75 + Math.random() / 2), undefined, { signal, ref: false }).catch(() => {});
+      // Jitter: the replicas read at different times.
+      await sleep(pollMs * (0.75 + Math.random() / 2), undefined, { signal, ref: false }).catch(() => {});
     }
   }
 
   #warn(error: unknown): void {
-    // A store that cannot be reached says so itself.
+    // The store logs its own outages.
     if (this.#closed.signal.aborted || (error instanceof ServeError && error.status === 503)) return;
     this.#parts.logger.warn("Calls that wait for executions could not be read", { error });
   }
@@ -93,7 +92,7 @@ export class ExecutionWatch {
     const { signal } = this.#closed;
     while (!signal.aborted) {
       try {
-        const changes = this.#parts.engine.changes({}, signal); // before the look at all: no end is missed
+        const changes = this.#parts.engine.changes({}, signal); // before all calls are read: no end is missed
         const first = changes.next();
         await this.#checkAll();
         for (let next = await first; !next.done; next = await changes.next()) {
@@ -103,7 +102,7 @@ export class ExecutionWatch {
       } catch (error) {
         this.#warn(error);
       }
-      await sleep(againMs, undefined, { signal, ref: false }).catch(() => {});
+      await sleep(retryMs, undefined, { signal, ref: false }).catch(() => {});
     }
   }
 
@@ -117,11 +116,11 @@ export class ExecutionWatch {
     }
   }
 
-  /** Returns true if nothing waits for the execution any more. */
+  /** Returns true if no call waits for the execution. */
   async #check(executionId: string, key: ConversationKey | undefined): Promise<boolean> {
     const { conversations, readEnd, continueWith, logger } = this.#parts;
     const { signal } = this.#closed;
-    for (let delay = againMs; !signal.aborted; delay = Math.min(delay * 2, maxAgainMs)) {
+    for (let delay = retryMs; !signal.aborted; delay = Math.min(delay * 2, maxRetryMs)) {
       try {
         const call = await conversations.findCall(executionId, key);
         if (call?.type !== "execution" || call.outcome) return true;
@@ -140,14 +139,14 @@ export class ExecutionWatch {
 }
 
 interface Check {
-  /** Whether the execution may have ended after it was looked at. */
+  /** True if the execution changed after it was read. */
   isStale: boolean;
   done: Promise<void>;
 }
 
-/** The beginning of the ids of executions that tools start. */
+/** The prefix of execution ids from tools. */
 const prefix = "child:";
 const pageSize = 100;
-const lookAgainMs = 60_000;
-const againMs = 500;
-const maxAgainMs = 60_000;
+const pollMs = 60_000;
+const retryMs = 500;
+const maxRetryMs = 60_000;

@@ -4,31 +4,33 @@ import type { ConversationKey, Conversations } from "../../engine/contract/conve
 import type { PendingExecution } from "../call/call.ts";
 import type { Operation } from "../call/operation.ts";
 import type { WaitingAnswer } from "../call/turn-parts.ts";
-import type { ResumedExecution } from "../tools/outside.ts";
 import { SuspendedCall } from "../tools/no-result.ts";
+import type { ResumedExecution } from "../tools/outside.ts";
 import type { LiveTurn } from "./live-turn.ts";
 
-/** Executions that a client has resumed by a tool result. */
+/** The executions that a client resumes by tool results. */
 export interface ResumedCalls {
-  /**
-   * Waits until each of them has ended or is suspended. Returns those that are suspended; or, if none is, the turn that continues
-   * the answer.
-   */
+  /** Waits until each of them ends or is suspended. */
   settled(signal: AbortSignal): Promise<SettledCalls>;
   close(): void;
 }
 interface SettledCalls {
+  /** The suspended executions. */
   readonly suspensions: readonly PendingExecution[];
+  /** The turn that continues the answer, if no execution is suspended. */
   readonly next?: LiveTurn | undefined;
-  /** True if another process has begun that turn. */
+  /** True if that turn runs in another process. */
   readonly isElsewhere: boolean;
+}
+/** A request that waits for the turn after the end of its executions. */
+interface ExpectedTurn extends PromiseWithResolvers<LiveTurn | undefined> {
+  readonly executionIds: readonly string[];
 }
 type Conversation = Pick<Conversations, "findCall" | "elsewhere">;
 
-/** The requests that wait for the turn that continues an answer, by the execution that the answer waits for. */
+/** The requests that wait for the next turn of an answer. Several may wait for one execution. */
 export class ExpectedTurns {
-  /** Several may wait for one execution: a request whose resume is refused leaves the others waiting. */
-  readonly #expected = new Map<string, Set<PromiseWithResolvers<LiveTurn | undefined>>>();
+  readonly #expected = new Set<ExpectedTurn>();
   readonly #conversations: Conversation;
   readonly #findTurn: (key: ConversationKey) => LiveTurn | undefined;
 
@@ -37,17 +39,17 @@ export class ExpectedTurns {
     this.#findTurn = findTurn;
   }
 
-  /** Resumes the executions that calls of a message wait for, with the data that the client sent. */
+  /** Resumes the executions of a waiting answer with data from the client. */
   async resume(
     { outside, callContext }: Operation,
     { resumes = [] }: WaitingAnswer,
     key: ConversationKey,
   ): Promise<ResumedCalls> {
-    const next = Promise.withResolvers<LiveTurn | undefined>();
-    next.promise.catch(() => {}); // nothing waits for it if an execution is suspended again
-    const ids = resumes.map(({ executionId }) => executionId);
-    for (const id of ids) this.#expected.set(id, (this.#expected.get(id) ?? new Set()).add(next));
-    const close = (): void => ids.forEach((id) => this.#remove(id, next));
+    const executionIds = resumes.map(({ executionId }) => executionId);
+    const expected = { ...Promise.withResolvers<LiveTurn | undefined>(), executionIds };
+    expected.promise.catch(() => {}); // nothing waits for it if an execution is suspended again
+    this.#expected.add(expected);
+    const close = (): void => void this.#expected.delete(expected);
     try {
       // If one of several is wrong, none is resumed.
       for (const { executionId, data } of resumes.length > 1 ? resumes : [])
@@ -59,10 +61,10 @@ export class ExpectedTurns {
         settled: async (signal) => {
           const ends = await Promise.all(resumed.map((one) => one.settled(signal)));
           const suspensions = ends.flatMap((end) => (end instanceof SuspendedCall ? [{ ...end, toolCallId: "" }] : []));
-          if (ids.length === 0 || suspensions.length > 0) return { suspensions, isElsewhere: false };
-          if (this.#conversations.elsewhere) void this.#look(ids, key, signal);
-          const turn = await unlessLeft(next.promise, signal);
-          return { suspensions, next: turn, isElsewhere: turn === undefined };
+          if (resumes.length === 0 || suspensions.length > 0) return { suspensions, isElsewhere: false };
+          if (this.#conversations.elsewhere) void this.#poll(expected, key, signal);
+          const next = await unlessLeft(expected.promise, signal);
+          return { suspensions, next, isElsewhere: next === undefined };
         },
       };
     } catch (error) {
@@ -71,37 +73,36 @@ export class ExpectedTurns {
     }
   }
 
-  /** Looks until the calls have an outcome: the turn that continues the answer has begun in this process, or in another one. */
-  async #look(ids: readonly string[], key: ConversationKey, signal: AbortSignal): Promise<void> {
-    const [id = ""] = ids;
-    for (let pauseMs = 50; this.#expected.has(id) && !signal.aborted; pauseMs = Math.min(2 * pauseMs, 1_000)) {
-      // While the store cannot be reached, the request waits.
-      const calls = await Promise.all(ids.map((one) => this.#conversations.findCall(one, key))).catch(() => undefined);
-      if (calls?.some((call) => !call || call.outcome?.approved === false)) return this.drop(id);
-      if (calls?.every((call) => call?.outcome)) return this.begin(id, this.#findTurn(key));
+  /** Polls the store until the calls have an outcome: the next turn runs in this process, or in another one. */
+  async #poll(expected: ExpectedTurn, key: ConversationKey, signal: AbortSignal): Promise<void> {
+    const { executionIds: ids, resolve, reject } = expected;
+    for (let pauseMs = 50; this.#expected.has(expected) && !signal.aborted; pauseMs = Math.min(2 * pauseMs, 1_000)) {
+      // During an outage of the store, the request waits.
+      const calls = await Promise.all(ids.map((id) => this.#conversations.findCall(id, key))).catch(() => undefined);
+      if (calls?.some((call) => !call || call.outcome?.approved === false)) return reject(hasContinued());
+      if (calls?.every((call) => call?.outcome)) return resolve(this.#findTurn(key));
       await sleep(pauseMs, undefined, { ref: false });
     }
   }
 
-  /** The turn that continues the answer has begun. Undefined: in another process. */
-  begin(executionId: string, turn: LiveTurn | undefined): void {
-    for (const next of this.#expected.get(executionId) ?? []) next.resolve(turn);
+  /** Ends the waits for an execution with the turn that continues the answer. */
+  begin(executionId: string, turn: LiveTurn): void {
+    for (const { resolve } of this.#waitingFor(executionId)) resolve(turn);
   }
 
-  /** No call waits for the execution any more: the user has continued without it. */
+  /** Ends the waits for an execution with a 409: the user has continued without it. */
   drop(executionId: string): void {
-    const error = new ServeError(409, "The conversation has continued", { retry: false });
-    for (const next of this.#expected.get(executionId) ?? []) next.reject(error);
+    for (const { reject } of this.#waitingFor(executionId)) reject(hasContinued());
   }
 
-  #remove(executionId: string, next: PromiseWithResolvers<LiveTurn | undefined>): void {
-    const waiting = this.#expected.get(executionId);
-    waiting?.delete(next);
-    if (waiting?.size === 0) this.#expected.delete(executionId);
+  #waitingFor(executionId: string): ExpectedTurn[] {
+    return [...this.#expected].filter(({ executionIds }) => executionIds.includes(executionId));
   }
 }
 
-/** Settles like a promise, unless the reader leaves before. */
+const hasContinued = (): ServeError => new ServeError(409, "The conversation has continued", { retry: false });
+
+/** Settles like a promise, unless the client disconnects before. */
 function unlessLeft<T>(promise: Promise<T>, signal: AbortSignal): Promise<T> {
   return new Promise((resolve, reject) => {
     if (signal.aborted) reject(clientLeft());

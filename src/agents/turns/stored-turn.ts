@@ -12,7 +12,7 @@ import type { ObjectShape } from "../schemas/object-shape.ts";
 export interface TurnCall extends Omit<AgentCall, "step" | "turn"> {
   readonly program: Program;
 }
-/** A turn as it is stored: everything that a repetition needs. */
+/** A stored turn, with everything for a repetition. */
 interface StoredTurn {
   readonly input: AgentInput;
   readonly field?: string | undefined;
@@ -22,23 +22,23 @@ interface StoredTurn {
   readonly answerId: string;
   /** The time of the user's message. */
   readonly at?: number | undefined;
-  /** The outcomes of the calls that it continues. */
+  /** The outcomes of continued calls. */
   readonly outcomes?: readonly DecidedCall[] | undefined;
-  /** The results of calls that have waited for an execution. */
+  /** The results of calls that waited for an execution. */
   readonly results?: readonly ModelMessage[] | undefined;
 }
-interface TurnPlace {
+interface NewTurn {
   readonly id: string;
   readonly answerId: string;
   readonly opened: HeldTurn;
-  /** The time at which it begins. */
+  /** The start time. */
   readonly at: number;
 }
 
-/** Returns the execution of a turn that is about to begin. */
+/** Returns the execution of a new turn. */
 export function toExecution(
   { agent, program, question, options = {}, callContext }: TurnCall,
-  { id, answerId, opened, at }: TurnPlace,
+  { id, answerId, opened, at }: NewTurn,
 ): Execution {
   const { schema, input, field, regenerate } = question;
   const sent = opened.isLastEnough && typeof input !== "string" ? input.slice(-1) : input;
@@ -59,7 +59,7 @@ export function toExecution(
   };
 }
 
-/** Returns the question of a turn that was begun by another process. */
+/** Returns the question of a turn from another process. */
 export function fromExecution(
   { id, input }: Execution,
   toShape: (schema: Record<string, unknown>) => Promise<ObjectShape>,

@@ -11,13 +11,13 @@ export interface TurnProgramOptions extends StepLimits {
   readonly logger: Logger;
   readonly stepValueBytes: number;
   readonly createRuntime: CreateStepRuntime;
-  /** Holds the version of the config for as long as a turn is on its code. Returns the release. */
+  /** Holds the config version while a turn runs on its code. Returns the release. */
   readonly hold: () => () => void;
   /** Runs a turn to its end. */
   readonly run: (agent: AgentDefinition, caller: StepCaller) => Promise<void>;
 }
 
-/** Creates the program of the turns of an agent: one step. It is traced, counted and logged as a call of the agent. */
+/** Creates the program for the turns of an agent: one step. It is traced, counted and logged as an agent call. */
 export function createTurnProgram({ agent, run, ...options }: TurnProgramOptions): Program {
   const workflow: WorkflowDefinition = {
     type: "workflow",

@@ -57,9 +57,9 @@ interface Handover {
 /**
  * Begins and runs the turns of conversations.
  *
- * T1. A turn begins with one commit: its execution, and the user's message. From then on the engine runs it. A client that
- *     disconnects or a process that dies does not end it.
- * T2. It ends in its conversation: with its answer, with the part of the answer before a stop, or without one.
+ * T1. A turn begins with one commit: its execution, and the user's message. From then on the engine runs it. Neither a
+ *     disconnected client nor a crash ends it.
+ * T2. It ends in its conversation: with its answer, with a part of it after a stop, or without one.
  * T3. Turns of a conversation run one after the other.
  */
 export class TurnRunner {
@@ -156,7 +156,7 @@ export class TurnRunner {
       if ("error" in end) reportTool(operation, failed, new ServeError(500, end.error));
   }
 
-  /** Stores decisions of which some are still missing. Returns a turn that has ended: nothing runs. */
+  /** Stores decisions while others are missing. Returns a turn that does not run. */
   async #storeDecisions(
     { id, call, operation, release }: NewTurn,
     opened: HeldTurn,
@@ -186,7 +186,7 @@ export class TurnRunner {
     }
   }
 
-  /** Continues an answer at the end of the execution that one of its calls waits for. */
+  /** Continues an answer whose call has waited for the end of an execution. */
   async continueWith({ id, key, toolName: name, toolCallId, origin }: FoundCall, end: ExecutionEnd): Promise<void> {
     const { agentId, userId, conversationId } = key;
     const agent = this.#parts.findAgent(agentId);
@@ -200,7 +200,7 @@ export class TurnRunner {
     this.expected.begin(id, turn);
   }
 
-  /** Runs a turn to its end. Called by the engine for new turns, and for turns that another process has not finished. */
+  /** Runs a turn to its end. Called by the engine for new turns, and for unfinished turns of another process. */
   async run(agent: AgentDefinition, caller: StepCaller): Promise<void> {
     const { calls, turns, onWait } = this.#parts;
     const { execution } = caller;

@@ -8,7 +8,7 @@ export interface ModelPrice {
   readonly input: number;
   /** Reasoning is a part of the output. */
   readonly output: number;
-  /** The price of input that the provider has read from its cache. @default `input` */
+  /** The price of input that is read from a cache. @default `input` */
   readonly cachedInput?: number | undefined;
 }
 
@@ -34,8 +34,8 @@ const perTokens = 1_000_000;
 const decimals = 9;
 
 /**
- * Finds the price of a model, as the AI SDK names it. The provider may have the kind of its API after a dot, which a price
- * without one fits as well: `openai/gpt-5` is the price of `openai.responses/gpt-5`.
+ * Finds the price of a model by its name in the AI SDK. The provider may have the kind of its API after a dot, which a price
+ * can leave out: `openai/gpt-5` is the price of `openai.responses/gpt-5`.
  */
 function findPrice(model: string, prices: Prices): ModelPrice | undefined {
   const [, provider = "", rest = ""] = /^([^/]*)(\/.*)$/s.exec(model) ?? [];

@@ -1,14 +1,22 @@
 import * as v from "valibot";
 import type { Clock } from "../../core/clock.ts";
+import { forbidden, type ActionRequest } from "../../core/authorizer.ts";
 import { badRequest } from "../../core/error.ts";
 import { invalidCursor } from "../../engine/stored/stored-conversation.ts";
-import { toDay, usageGroupings, type UsageGrouping, type UsageStore } from "../../engine/contract/usage.ts";
+import {
+  addCounts,
+  fromDay,
+  noUsage,
+  toDay,
+  usageGroupings,
+  type UsageGroup,
+  type UsageGrouping,
+  type UsageStore,
+} from "../../engine/contract/usage.ts";
 import { defineRoute, type Route } from "../../http/route.ts";
 import { wholeNumber } from "../../http/input.ts";
 import { findAgent, type AgentsOfSnapshot } from "../find-agent.ts";
-import { findReadable } from "./access.ts";
-import type { Prices } from "./prices.ts";
-import { Day, toDate, toItem, UsageShape } from "./shapes.ts";
+import { toCost, type Prices } from "./prices.ts";
 
 export interface UsageRoutesOptions {
   readonly usage: UsageStore;
@@ -17,6 +25,40 @@ export interface UsageRoutesOptions {
 interface UsageSnapshot extends AgentsOfSnapshot {
   readonly config: { readonly prices?: Prices | undefined };
 }
+
+const ItemShape = v.pipe(
+  v.object({
+    day: v.pipe(v.optional(v.string()), v.description("With `by=day`.")),
+    userId: v.pipe(v.optional(v.nullable(v.string())), v.description("With `by=user` and `by=conversation`.")),
+    conversationId: v.pipe(v.optional(v.nullable(v.string())), v.description("With `by=conversation`.")),
+    calls: v.pipe(v.number(), v.description("The number of model calls.")),
+    inputTokens: v.number(),
+    outputTokens: v.number(),
+    totalTokens: v.number(),
+    reasoningTokens: v.pipe(v.number(), v.description("A part of the output.")),
+    cachedInputTokens: v.pipe(v.number(), v.description("A part of the input.")),
+    cost: v.pipe(v.optional(v.number()), v.description("By the `prices` of the config.")),
+  }),
+  v.title("UsageItem"),
+);
+const UsageShape = v.pipe(
+  v.object({
+    by: v.picklist(usageGroupings),
+    since: v.string(),
+    until: v.string(),
+    items: v.array(ItemShape),
+    nextCursor: v.nullable(v.string()),
+  }),
+  v.title("AgentUsage"),
+);
+
+const rule = "expected a day such as 2026-01-31";
+/** A UTC day in a URL. */
+const Day = v.pipe(
+  v.string(),
+  v.check((text) => fromDate(text) !== undefined, rule),
+  v.transform((text) => fromDate(text) ?? 0),
+);
 
 /** The days of a page without `since`, the last one included. */
 const defaultDays = 30;
@@ -88,3 +130,39 @@ function fromCursor(cursor: string, by: UsageGrouping): string {
   if (!text.startsWith(`${by} `)) throw invalidCursor();
   return text.slice(by.length + 1);
 }
+
+/** The usage for a caller: of one user, or of all users. Undefined: none. */
+type ReadableUsage = { readonly userId: string | undefined } | undefined;
+
+/** Returns the usage for the caller by `authorize`, else by `ownership`. Rejects with 403 if the caller may not read it. */
+async function findReadable(
+  { action, identity, snapshot: { authorizer } }: ActionRequest,
+  agentId: string,
+  userId: string | undefined,
+): Promise<ReadableUsage> {
+  const { ownership, caller } = identity;
+  const own = caller?.userId;
+  const isOwn = own !== undefined && userId === own;
+  const usage = Object.freeze({ userId, isOwn });
+  const allowed = await authorizer?.ask({ action, user: caller?.user, agentId, usage });
+  if (allowed === false) throw forbidden();
+  if (allowed === true || !ownership) return { userId };
+  if (userId !== undefined && !isOwn) throw forbidden();
+  return own === undefined ? undefined : { userId: own }; // calls without a user have no owner
+}
+
+/** Returns a group as a client sees it. */
+function toItem(group: UsageGroup, by: UsageGrouping, prices: Prices | undefined): v.InferOutput<typeof ItemShape> {
+  const { day = 0, userId = null, conversationId = null, models } = group;
+  const names = by === "day" ? { day: toDate(day) } : by === "user" ? { userId } : { conversationId, userId };
+  const counts = [...models.values()].reduce(addCounts, noUsage);
+  const cost = prices && toCost(models, prices);
+  return { ...names, ...counts, ...(cost !== undefined && { cost }) };
+}
+
+function fromDate(text: string): number | undefined {
+  const time = /^\d{4}-\d\d-\d\d$/.test(text) ? Date.parse(`${text}T00:00:00Z`) : NaN;
+  // `Date` parses February 30 as a day in March.
+  return time >= 0 && toDate(toDay(time)) === text ? toDay(time) : undefined;
+}
+const toDate = (day: number): string => new Date(fromDay(day)).toISOString().slice(0, 10);

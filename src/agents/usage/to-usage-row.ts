@@ -3,14 +3,14 @@ import type { CallContext } from "../../core/caller.ts";
 import { toDay, type UsageRow } from "../../engine/contract/usage.ts";
 import { toCount } from "../call/model-call.ts";
 
-/** A model call that has ended, and the agent and user that it counts for. */
+/** A completed model call, with its agent and user. */
 export interface CountedCall {
   readonly agentId: string;
   readonly callContext: Pick<CallContext, "userId" | "conversationId">;
   /** The model, as the AI SDK names it. */
   readonly model: { readonly provider: string; readonly modelId: string };
   readonly usage: LanguageModelV4Usage;
-  /** The time of its end. */
+  /** The end time. */
   readonly at: number;
 }
 
@@ -33,6 +33,6 @@ export function toUsageRow({ agentId, callContext, model, usage, at }: CountedCa
   };
 }
 
-/** More than any call has: sums of it are exact, and fit the store. */
+/** More than any call has. Sums stay exact, and fit the store. */
 const maxTokens = 1_000_000_000;
 const toTokens = (tokens: unknown): number => Math.min(maxTokens, Math.round(toCount(tokens)));
