@@ -1,12 +1,8 @@
 import type { ByteBudget, Reservation } from "../core/byte-budget.ts";
 import { systemClock, type Clock } from "../core/clock.ts";
 import { AgentError, busy, DetailedError, shuttingDown, type ServeError } from "../core/error.ts";
-import type { Logger } from "../core/log.ts";
-import type { Metrics } from "../core/metrics.ts";
-import type { Tracer } from "../core/trace.ts";
 import type { Conversations } from "../engine/contract/conversations.ts";
 import type { Engine } from "../engine/contract/engine.ts";
-import type { UsageStore } from "../engine/contract/usage.ts";
 import { DeletedConversationError } from "../engine/stored/stored-conversation.ts";
 import {
   generate,
@@ -19,7 +15,7 @@ import {
 } from "./call/call.ts";
 import { ModelError } from "./call/failure.ts";
 import { HistoryBytes, type HistoryRule } from "./call/history-bytes.ts";
-import { Operation, type CreateCallRuntime } from "./call/operation.ts";
+import { Operation, type OperationOptions } from "./call/operation.ts";
 import type { RecordLimits } from "./call/recorded-calls.ts";
 import { createToolAsk } from "./call/tool-ask.ts";
 import { KeptCalls } from "./model-calls/kept-calls.ts";
@@ -35,27 +31,22 @@ interface AgentLimits extends ModelLimits, SchemaLimits, CheckerOptions, RecordL
   readonly conversationBytes: number;
   readonly detachedTurns: number;
 }
-export interface AgentsOptions {
+export interface AgentsOptions extends Pick<
+  OperationOptions,
+  "logger" | "tracer" | "metrics" | "usage" | "createRuntime" | "showDetail"
+> {
   readonly engine: Pick<Engine, "begin" | "clock" | "changes">;
   readonly conversations: Conversations;
-  readonly usage: Pick<UsageStore, "count">;
   /** The byte budget of the server. Loaded conversations are a part of it. */
   readonly budget: ByteBudget;
   readonly limits: AgentLimits;
-  readonly logger: Logger;
-  readonly tracer: Tracer;
-  readonly metrics?: Metrics | undefined;
   /** The clock of model time limits. @default the clock of the machine */
   readonly clock?: Clock | undefined;
   /** The folder in which provider packages are resolved, for models named by a string. */
   readonly root: string;
-  readonly createRuntime: CreateCallRuntime;
-  /** The workflows and agents that tools reach. */
   readonly targets: ToolTargets;
   /** True to keep the model calls of the last turns, for the console. */
   readonly keepModelCalls: boolean;
-  /** True if model errors have the provider's own message as `detail`. */
-  readonly showDetail: boolean;
 }
 
 /** The agent calls in flight. */
@@ -67,7 +58,6 @@ export class AgentCalls {
   readonly #options: AgentsOptions;
   readonly #outside: ToolOutside;
   readonly #checker: SchemaChecker;
-  /** The calls for requests. */
   readonly #requests = new Set<Operation>();
   /** The calls for steps. The engine aborts them, and runs an interrupted step again. */
   readonly #steps = new Set<Operation>();
@@ -149,7 +139,7 @@ export class AgentCalls {
     }
   }
 
-  /** Streams the answer of a call that is not a turn. A failure is thrown before the first output, and later the last part. */
+  /** Streams the answer of a call that is not a turn. A failure after the first output is the last part. */
   async *stream(call: AgentCall): AsyncGenerator<StreamPart> {
     const operation = this.begin(call);
     let hasOutput = false;

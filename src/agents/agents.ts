@@ -2,14 +2,11 @@ import type { Reservation } from "../core/byte-budget.ts";
 import { badRequest, clientLeft, shuttingDown } from "../core/error.ts";
 import type { ConversationKey, Conversations } from "../engine/contract/conversations.ts";
 import type { AskAgent } from "../engine/definition/ask.ts";
-import type { StepCaller } from "../engine/runtime.ts";
 import { AgentCalls, type AgentsOptions } from "./agent-calls.ts";
 import { createAsk } from "./call/ask.ts";
 import type { AgentCall, Answer, StreamPart } from "./call/call.ts";
 import { stopped, type RecordLimits } from "./call/recorded-calls.ts";
 import { appendMessage, type PersonMessage } from "./conversations/append-message.ts";
-import type { AgentDefinition } from "./define.ts";
-import type { KeptCalls } from "./model-calls/kept-calls.ts";
 import { ExecutionWatch } from "./turns/execution-watch.ts";
 import type { LiveTurn } from "./turns/live-turn.ts";
 import type { TurnCall } from "./turns/stored-turn.ts";
@@ -22,65 +19,57 @@ export class Agents {
   readonly limits: RecordLimits;
   readonly calls: AgentCalls;
   readonly turns: Turns;
-  /** The model calls of the last turns. Undefined if they are not kept. */
-  readonly modelCalls: KeptCalls | undefined;
   /** Runs the call of an `andAgent` step. */
   readonly ask: AskAgent;
-  readonly #runner: TurnRunner;
-  readonly #watch: ExecutionWatch;
+  readonly runner: TurnRunner;
+  readonly watch: ExecutionWatch;
   /** Aborted when the time of the shutdown is over. */
   readonly #closed = new AbortController();
 
   constructor(options: AgentsOptions) {
     const { engine, conversations, limits, logger, targets } = options;
     const calls = new AgentCalls(options);
-    const turns = new Turns({ conversations, clock: engine.clock, maxDetached: limits.detachedTurns });
-    this.#runner = new TurnRunner({
+    const turns = new Turns(conversations, engine.clock, limits.detachedTurns);
+    this.runner = new TurnRunner({
       engine,
       conversations,
       calls,
       turns,
       findAgent: targets.findAgent,
-      onWait: (executionId) => this.#watch.check(executionId),
+      onWait: (executionId) => this.watch.check(executionId),
     });
-    this.#watch = new ExecutionWatch({
+    this.watch = new ExecutionWatch({
       engine,
       conversations,
       logger,
       readEnd: targets.read,
-      continueWith: (call, end) => this.#runner.continueWith(call, end),
-      onDropped: (executionId) => this.#runner.expected.drop(executionId),
+      continueWith: (call, end) => this.runner.continueWith(call, end),
+      onDropped: (executionId) => this.runner.expected.drop(executionId),
     });
     this.conversations = conversations;
     this.limits = limits;
     this.calls = calls;
     this.turns = turns;
-    this.modelCalls = calls.modelCalls;
     this.ask = createAsk((call) => calls.stream(call));
   }
 
   /** Returns the whole answer. Every failure is thrown as a `ServeError`. */
   async generate(call: AgentCall): Promise<Answer> {
     const turn = asTurn(call);
-    return turn ? readAnswer(await this.#runner.open(turn)) : this.calls.generate(call);
+    return turn ? readAnswer(await this.runner.open(turn)) : this.calls.generate(call);
   }
 
-  /** Begins a call. A failure before the model's first output is thrown, and a later one is the last part. */
+  /** Streams the answer. A failure after the first output of the model is the last part. */
   async open(call: AgentCall): Promise<AsyncGenerator<StreamPart>> {
     const turn = asTurn(call);
-    return turn ? this.#runner.open(turn) : this.calls.stream(call);
+    return turn ? this.runner.open(turn) : this.calls.stream(call);
   }
 
   /** Begins a turn without a reader. Resolves when it is durable. */
   async begin(call: AgentCall): Promise<LiveTurn> {
     const turn = asTurn(call);
     if (!turn) throw badRequest("Invalid request: respond-async needs a stored conversation");
-    return this.#runner.begin(turn, true);
-  }
-
-  /** Runs a turn to its end. Called by the engine. */
-  runTurn(agent: AgentDefinition, caller: StepCaller): Promise<void> {
-    return this.#runner.run(agent, caller);
+    return this.runner.begin(turn, true);
   }
 
   /** Stores a message of a person in a conversation. Resolves to its id when it is durable. */
@@ -103,18 +92,13 @@ export class Agents {
     }
   }
 
-  /** Continues the answers whose tools wait for executions. Called when the executions of the last process continue. */
-  continueWaiting(): void {
-    this.#watch.open();
-  }
-
   /** Stops accepting calls and drains those in flight. Calls that run after `drainMs` fail with 503. */
   close({ drainMs }: { drainMs: number }): Promise<void> {
     const drained = this.calls.close(drainMs, () => {
       this.#closed.abort(shuttingDown());
       this.turns.close();
     });
-    this.#watch.close();
+    this.watch.close();
     return drained;
   }
 }

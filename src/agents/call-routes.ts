@@ -88,7 +88,6 @@ const objectErrors = {
   502: "The model call failed, the model rejected the credentials, or its answer does not match the schema",
 };
 
-/** The routes that call an agent. */
 export function callRoutes(agents: Agents): readonly Route<AgentsOfSnapshot>[] {
   return [
     defineRoute({
@@ -236,7 +235,6 @@ function toCall({ found, body, reservation, ...request }: CallRequest, asked: Qu
   return { agent, program, options, reservation, callContext, question };
 }
 
-/** Returns the response of a UI message stream. */
 export const toChatStream = (open: (signal: AbortSignal) => Promise<AsyncGenerator<unknown>>): EventStream =>
   new EventStream(open, [["x-vercel-ai-ui-message-stream", "v1"]], { drains: true, last: "[DONE]" });
 

@@ -20,9 +20,7 @@ export interface ToolDetail {
   name: string;
   description: string;
   inputSchema: JsonSchema;
-  /** The workflow that the tool starts. */
   workflowId?: string;
-  /** The agent that the tool asks. */
   agentId?: string;
 }
 export interface AgentDetail extends AgentSummary {
@@ -33,7 +31,6 @@ export interface AgentDetail extends AgentSummary {
   instructions?: string | undefined;
 }
 
-/** Returns a workflow that is served. */
 export type FindWorkflow = (id: string) => WorkflowDefinition | undefined;
 
 interface DescribeOptions {

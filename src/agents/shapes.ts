@@ -48,30 +48,21 @@ export const UsageShape: v.GenericSchema<Usage> = v.pipe(
   v.title("Usage"),
 );
 
+interface ResultCall {
+  toolCallId: string;
+  toolName: string;
+  input?: unknown;
+}
 export interface TextResult {
   text: string;
   finishReason: string;
   usage: Usage;
-  toolCalls: { toolCallId: string; toolName: string; input?: unknown }[];
+  toolCalls: ResultCall[];
   /** The results of the tool calls. A failed tool has an `error` instead of an `output`. */
-  toolResults: {
-    toolCallId: string;
-    toolName: string;
-    input?: unknown;
-    output?: unknown;
-    error?: string | undefined;
-  }[];
+  toolResults: (ResultCall & { output?: unknown; error?: string | undefined })[];
   steps: number;
   /** The tool calls that wait for an approval, if the finish reason is `approval`. */
-  approvals?:
-    | readonly {
-        approvalId: string;
-        toolCallId: string;
-        toolName: string;
-        input?: unknown;
-        via?: string[] | undefined;
-      }[]
-    | undefined;
+  approvals?: readonly (ResultCall & { approvalId: string; via?: string[] | undefined })[] | undefined;
   /** The executions that tools wait for. Another turn continues the answer at their end. */
   suspensions?: { executionId: string; suspension: object }[] | undefined;
 }

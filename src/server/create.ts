@@ -113,7 +113,7 @@ export function openServer(project: Project, parts: ServerParts): OpenServer {
       engine.recover(parts.recovery === false ? undefined : programOf).finally(() => {
         if (closing) return;
         scheduler.open(current().snapshot.schedules.values());
-        agents.continueWaiting();
+        agents.watch.open();
       }),
     );
     parts.clock?.hold?.(recovering);

@@ -107,7 +107,7 @@ export function createRuntimeConversations(parts: RuntimeConversationsParts): Ru
       await ready();
       const key = toKey(agent, id, userId);
       const isRemoved = await persist(() => conversations.remove(key));
-      agents.modelCalls?.remove(key);
+      agents.calls.modelCalls?.remove(key);
       if (!isRemoved) throw missingConversation(key);
     },
   };

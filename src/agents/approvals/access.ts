@@ -1,6 +1,8 @@
 import type { AuthorizeRequest } from "../../core/access/authorize.ts";
 import { forbidden, type ActionRequest } from "../../core/access/authorizer.ts";
-import type { Identity } from "../../core/caller.ts";
+import { type Identity, applyIdentity } from "../../core/caller.ts";
+import type { AuthorizeRequest } from "../../core/authorize.ts";
+import { forbidden, type ActionRequest } from "../../core/authorizer.ts";
 import { cut } from "../../core/cut.ts";
 import { notFound } from "../../core/error.ts";
 import { toIso } from "../../core/iso-time.ts";
@@ -15,6 +17,10 @@ import type { AgentsOfSnapshot, RegisteredAgent } from "../find-agent.ts";
 interface AccessRequest extends Omit<ActionRequest, "action"> {
   readonly snapshot: AgentsOfSnapshot;
 }
+interface ApprovalRequest extends AccessRequest {
+  readonly params: { readonly approvalId: string };
+  readonly query: { readonly userId?: string | undefined };
+}
 /** An approval that the caller may decide. */
 export interface FoundApproval {
   readonly call: FoundCall;
@@ -25,11 +31,9 @@ export interface FoundApproval {
  * Returns an approval that the caller may decide, also if it is decided. Rejects with 404 if there is none, and with 403 if
  * `authorize` refuses the user of its conversation.
  */
-export async function findApproval(
-  conversations: Conversations,
-  request: AccessRequest,
-  { approvalId, userId }: { readonly approvalId: string; readonly userId: string | undefined },
-): Promise<FoundApproval> {
+export async function findApproval(conversations: Conversations, request: ApprovalRequest): Promise<FoundApproval> {
+  const { approvalId } = request.params;
+  const { userId } = applyIdentity(request.query, request.identity);
   const missing = (): Error => notFound(`Approval ${cut(approvalId)} not found`);
   const call = await conversations.findCall(approvalId);
   const agent = call && request.snapshot.agents.get(call.key.agentId);

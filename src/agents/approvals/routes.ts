@@ -49,17 +49,6 @@ const reason = v.optional(v.pipe(v.string(), v.maxLength(maxOfReason, `expected 
 export function approvalRoutes(agents: Agents): readonly Route<AgentsOfSnapshot>[] {
   const { conversations } = agents;
 
-  const find = async (
-    request: ActionRequest & {
-      readonly params: { readonly approvalId: string };
-      readonly query: { readonly userId?: string | undefined };
-      readonly snapshot: AgentsOfSnapshot;
-    },
-  ): Promise<FoundApproval> => {
-    const { params, query, identity } = request;
-    return findApproval(conversations, request, { ...params, userId: applyIdentity(query, identity).userId });
-  };
-
   /** Returns the approvals of a page. `authorize` is asked once about each conversation. */
   async function toViews(calls: readonly FoundCall[], request: Omit<ActionRequest, "action">) {
     const readable = new Map<string, Promise<boolean>>();
@@ -137,7 +126,7 @@ export function approvalRoutes(agents: Agents): readonly Route<AgentsOfSnapshot>
         507: "Storage is full",
         default: "A hook of the agent rejected the call",
       },
-      find,
+      find: (request) => findApproval(conversations, request),
       async handle({ found: { call, agent }, body, query, headers, identity, request, reservation }) {
         if (call.outcome) return toDecided(call, new AlreadyDecided(call, call.outcome, body.approved));
         const by = toApprover(identity, applyIdentity(query, identity).userId);

@@ -30,7 +30,6 @@ export const ownsAsked = ({ userId, isOther }: AskedUser, { checked }: Identity)
   !isOther && (!checked || userId !== undefined);
 
 type AccessRequest = Omit<ActionRequest, "action">;
-/** A request about a conversation. */
 export interface ConversationRequest extends ActionRequest {
   /** The action that is asked about a conversation of another user. */
   readonly others?: Action | undefined;
@@ -75,7 +74,7 @@ export async function findAsked(
 export const missingConversation = ({ conversationId }: ConversationKey): ServeError =>
   notFound(`Conversation ${cut(conversationId)} not found`);
 
-/** Decides about a conversation of another user. Without `authorize`, and for an anonymous caller, it returns false. */
+/** Asks `authorize` about a conversation of another user. Without it, and for an anonymous caller, the result is false. */
 async function mayReach(
   request: AccessRequest & Pick<ConversationRequest, "others">,
   key: ConversationKey,
@@ -102,7 +101,7 @@ export async function mayRead(
   return (await ask(request, "conversation.read", key, found)) !== false;
 }
 
-/** Decides about the conversation list of another user, by the same rule. */
+/** Asks `authorize` about the conversation list of another user, by the same rule. */
 async function mayList(
   { identity, snapshot: { authorizer } }: AccessRequest,
   { agentId, userId = "" }: ConversationOwner,

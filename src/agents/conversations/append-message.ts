@@ -12,7 +12,7 @@ import { yieldAfter } from "../messages/long-text.ts";
 import type { Author, StoredUiMessage } from "../messages/ui-message.ts";
 import { missingConversation } from "./access.ts";
 
-/** A message of a third person in a conversation, beside its user and its agent. */
+/** A message that a person adds to a conversation. */
 export interface PersonMessage {
   /** The id. A message is stored once per id. @default a new one */
   readonly id?: string | undefined;

@@ -34,7 +34,6 @@ const errors = {
   503: "Storage cannot be written, or the server is shutting down",
 };
 
-/** The routes about the conversations of a user with an agent. */
 export function conversationRoutes(agents: Agents): readonly Route<AgentsOfSnapshot>[] {
   const { conversations } = agents;
   const path = "/agents/:id/conversations/:conversationId" as const;
@@ -152,7 +151,7 @@ export function conversationRoutes(agents: Agents): readonly Route<AgentsOfSnaps
       find,
       async handle({ found: { key } }) {
         const isRemoved = await conversations.remove(key);
-        agents.modelCalls?.remove(key);
+        agents.calls.modelCalls?.remove(key);
         if (!isRemoved) throw missingConversation(key);
         return { deleted: true as const };
       },

@@ -54,7 +54,7 @@ export function modelCallRoutes(agents: Agents, isDev: boolean): readonly Route<
       find: (request) => findAsked(agents.conversations, request),
       async handle({ found, params, query, identity, snapshot }) {
         const { key, conversation } = found;
-        const calls = agents.modelCalls?.find(key, params.turnId);
+        const calls = agents.calls.modelCalls?.find(key, params.turnId);
         if (!calls) throw notFound(`The model calls of turn ${cut(params.turnId)} are not kept`);
         const hasPrompts = await mayInspect({ identity, snapshot }, key, conversation, isDev);
         return toPage(calls, fromCursor(query.cursor), hasPrompts);

@@ -8,19 +8,21 @@ import { SuspendedCall } from "../tools/no-result.ts";
 import type { ResumedExecution } from "../tools/outside.ts";
 import type { LiveTurn } from "./live-turn.ts";
 
-/** The executions that a client resumes by tool results. */
-export interface ResumedCalls {
-  /** Waits until each of them ends or is suspended. */
-  settled(signal: AbortSignal): Promise<SettledCalls>;
-  close(): void;
-}
+/** The state of resumed executions, after each of them has ended or is suspended. */
 interface SettledCalls {
-  /** The suspended executions. */
   readonly suspensions: readonly PendingExecution[];
   /** The turn that continues the answer, if no execution is suspended. */
   readonly next?: LiveTurn | undefined;
   /** True if that turn runs in another process. */
   readonly isElsewhere: boolean;
+}
+interface ResumeOptions {
+  readonly operation: Operation;
+  readonly waiting: WaitingAnswer;
+  readonly key: ConversationKey;
+  readonly signal: AbortSignal;
+  /** Stores the decisions of the request, when the executions run. */
+  store(): Promise<void>;
 }
 /** A request that waits for the turn after the end of its executions. */
 interface ExpectedTurn extends PromiseWithResolvers<LiveTurn | undefined> {
@@ -39,37 +41,29 @@ export class ExpectedTurns {
     this.#findTurn = findTurn;
   }
 
-  /** Resumes the executions of a waiting answer with data from the client. */
-  async resume(
-    { outside, callContext }: Operation,
-    { resumes = [] }: WaitingAnswer,
-    key: ConversationKey,
-  ): Promise<ResumedCalls> {
+  /** Resumes the executions of a waiting answer with data from the client, and waits for them. */
+  async resume({ operation, waiting, key, signal, store }: ResumeOptions): Promise<SettledCalls> {
+    const { outside, callContext } = operation;
+    const { resumes = [] } = waiting;
     const executionIds = resumes.map(({ executionId }) => executionId);
     const expected = { ...Promise.withResolvers<LiveTurn | undefined>(), executionIds };
     expected.promise.catch(() => {}); // nothing waits for it if an execution is suspended again
     this.#expected.add(expected);
-    const close = (): void => void this.#expected.delete(expected);
     try {
       // If one of several is wrong, none is resumed.
       for (const { executionId, data } of resumes.length > 1 ? resumes : [])
         await outside.checkResume(executionId, data, callContext);
       const resumed: ResumedExecution[] = [];
       for (const { executionId, data } of resumes) resumed.push(await outside.resume(executionId, data, callContext));
-      return {
-        close,
-        settled: async (signal) => {
-          const ends = await Promise.all(resumed.map((one) => one.settled(signal)));
-          const suspensions = ends.flatMap((end) => (end instanceof SuspendedCall ? [{ ...end, toolCallId: "" }] : []));
-          if (resumes.length === 0 || suspensions.length > 0) return { suspensions, isElsewhere: false };
-          if (this.#conversations.elsewhere) void this.#poll(expected, key, signal);
-          const next = await unlessLeft(expected.promise, signal);
-          return { suspensions, next, isElsewhere: next === undefined };
-        },
-      };
-    } catch (error) {
-      close();
-      throw error;
+      await store();
+      const ends = await Promise.all(resumed.map((one) => one.settled(signal)));
+      const suspensions = ends.flatMap((end) => (end instanceof SuspendedCall ? [{ ...end, toolCallId: "" }] : []));
+      if (resumes.length === 0 || suspensions.length > 0) return { suspensions, isElsewhere: false };
+      if (this.#conversations.elsewhere) void this.#poll(expected, key, signal);
+      const next = await unlessLeft(expected.promise, signal);
+      return { suspensions, next, isElsewhere: next === undefined };
+    } finally {
+      this.#expected.delete(expected);
     }
   }
 

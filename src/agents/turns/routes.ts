@@ -8,7 +8,6 @@ import { findAsked, toAskedUser, type ConversationRequest } from "../conversatio
 import { UserQuery } from "../conversations/shapes.ts";
 import { findCallable, type AgentsOfSnapshot } from "../find-agent.ts";
 
-/** The routes about the running turn of a conversation. */
 export function turnRoutes({ conversations, turns }: Agents): readonly Route<AgentsOfSnapshot>[] {
   return [
     defineRoute({

@@ -1,10 +1,7 @@
-import type { ModelMessage } from "ai";
 import type { Program } from "../../engine/contract/program.ts";
 import type { Execution } from "../../engine/execution.ts";
-import type { DecidedCall } from "../../engine/stored/pending-calls.ts";
 import { toTurnsId } from "../../engine/turn-execution.ts";
 import type { AgentCall, HeldTurn, Question } from "../call/call.ts";
-import type { AgentInput } from "../call/messages.ts";
 import type { AgentCallOptions } from "../call/operation.ts";
 import type { ObjectShape } from "../schemas/object-shape.ts";
 
@@ -13,19 +10,12 @@ export interface TurnCall extends Omit<AgentCall, "step" | "turn"> {
   readonly program: Program;
 }
 /** A stored turn, with everything for a repetition. */
-interface StoredTurn {
-  readonly input: AgentInput;
-  readonly field?: string | undefined;
-  readonly regenerate?: string | undefined;
-  readonly schema?: Record<string, unknown> | undefined;
+interface StoredTurn extends Pick<
+  Question,
+  "input" | "field" | "regenerate" | "schema" | "at" | "outcomes" | "results"
+> {
   readonly options: AgentCallOptions;
   readonly answerId: string;
-  /** The time of the user's message. */
-  readonly at?: number | undefined;
-  /** The outcomes of continued calls. */
-  readonly outcomes?: readonly DecidedCall[] | undefined;
-  /** The results of calls that waited for an execution. */
-  readonly results?: readonly ModelMessage[] | undefined;
 }
 interface NewTurn {
   readonly id: string;
@@ -41,10 +31,10 @@ export function toExecution(
   { id, answerId, opened, at }: NewTurn,
 ): Execution {
   const { schema, input, field, regenerate } = question;
-  const sent = opened.isLastEnough && typeof input !== "string" ? input.slice(-1) : input;
-  const { at: askedAt, outcomes, results } = opened;
-  const known = { at: askedAt, outcomes, results };
-  const stored: StoredTurn = { input: sent, field, regenerate, schema, options, answerId, ...known };
+  const { isLastEnough, outcomes, results, at: askedAt } = opened;
+  const sent = isLastEnough && typeof input !== "string" ? input.slice(-1) : input;
+  const asked = { input: sent, field, regenerate, schema, at: askedAt, outcomes, results };
+  const stored: StoredTurn = { ...asked, options, answerId };
   const { userId, user, conversationId, context } = callContext;
   return {
     id,

@@ -13,7 +13,6 @@ export interface TurnProgramOptions extends StepLimits {
   readonly createRuntime: CreateStepRuntime;
   /** Holds the config version while a turn runs on its code. Returns the release. */
   readonly hold: () => () => void;
-  /** Runs a turn to its end. */
   readonly run: (agent: AgentDefinition, caller: StepCaller) => Promise<void>;
 }
 

@@ -164,26 +164,22 @@ export class TurnRunner {
   ): Promise<LiveTurn> {
     release?.();
     const key = toKey(call.agent, call.callContext);
-    const resumed = await this.expected.resume(operation, waiting, key);
-    try {
+    const signal = AbortSignal.any([call.signal, operation.signal]);
+    const store = async (): Promise<void> => {
       await opened.storeQuestion?.();
       await opened.close();
-      const { suspensions, next, isElsewhere } = await resumed.settled(
-        AbortSignal.any([call.signal, operation.signal]),
-      );
-      const turn = next ?? new LiveTurn(id, key, opened);
-      if (!next) {
-        if (isElsewhere) turn.continuedIn = key;
-        turn.waiting = toWaitingAnswer(waiting, suspensions);
-        turn.log.add({ type: "start", messageId: waiting.messageId });
-        turn.log.add({ type: "finish", answer: turn.waiting });
-        turn.log.end();
-      }
-      this.#parts.calls.end(operation);
-      return turn;
-    } finally {
-      resumed.close();
+    };
+    const { suspensions, next, isElsewhere } = await this.expected.resume({ operation, waiting, key, signal, store });
+    const turn = next ?? new LiveTurn(id, key, opened);
+    if (!next) {
+      if (isElsewhere) turn.continuedIn = key;
+      turn.waiting = toWaitingAnswer(waiting, suspensions);
+      turn.log.add({ type: "start", messageId: waiting.messageId });
+      turn.log.add({ type: "finish", answer: turn.waiting });
+      turn.log.end();
     }
+    this.#parts.calls.end(operation);
+    return turn;
   }
 
   /** Continues an answer whose call has waited for the end of an execution. */

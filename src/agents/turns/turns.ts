@@ -11,20 +11,8 @@ import { toChunks } from "../messages/ui-chunks.ts";
 import type { StoredUiMessage } from "../messages/ui-message.ts";
 import { LiveTurn } from "./live-turn.ts";
 
-export interface TurnsParts {
-  readonly conversations: Conversations;
-  readonly clock: Clock;
-  /** Max turns of the process that continue without a reader. */
-  readonly maxDetached: number;
-}
 /** A turn that runs. Replaced messages are known only in its own process. */
 export type RunningTurn = LastTurn & Partial<Pick<LiveTurn, "shown">>;
-
-export interface StopResult {
-  readonly stopped: boolean;
-  /** The id of the answer. */
-  readonly messageId: string | null;
-}
 
 /** Max turns of one user that continue without a reader. */
 const maxDetachedOfUser = 5;
@@ -37,6 +25,7 @@ const maxEnded = 10_000;
 export class Turns {
   readonly #conversations: Conversations;
   readonly #clock: Clock;
+  /** Max turns of the process that continue without a reader. */
   readonly #maxDetached: number;
   readonly #live = new Map<string, LiveTurn>();
   /** The last answers of conversations, in the order of their end times. */
@@ -45,7 +34,7 @@ export class Turns {
   readonly #reserved = new Set<{ readonly userId: string | undefined }>();
   #isClosing = false;
 
-  constructor({ conversations, clock, maxDetached }: TurnsParts) {
+  constructor(conversations: Conversations, clock: Clock, maxDetached: number) {
     this.#conversations = conversations;
     this.#clock = clock;
     this.#maxDetached = maxDetached;
@@ -156,8 +145,14 @@ export class Turns {
     return (await readMessages(this.#conversations, key, { limit: 1 })).at(-1);
   }
 
-  /** Stops the running turn. Rejects with 409 if the message is not of that turn. The stop is durable when it resolves. */
-  async stop(key: ConversationKey, messageId: string | undefined): Promise<StopResult> {
+  /**
+   * Stops the running turn, and returns the id of its answer. Rejects with 409 if the message is not of that turn. The stop is
+   * durable when it resolves.
+   */
+  async stop(
+    key: ConversationKey,
+    messageId: string | undefined,
+  ): Promise<{ stopped: boolean; messageId: string | null }> {
     const turn = await this.findAnywhere(key);
     refuseOther(turn, messageId);
     if (turn instanceof LiveTurn) await turn.stop();

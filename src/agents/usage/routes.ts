@@ -75,7 +75,6 @@ const UsageQuery = v.object({
   cursor: v.optional(v.string()),
 });
 
-/** The route about the tokens that an agent has used. */
 export function usageRoutes({ usage, clock }: UsageRoutesOptions): readonly Route<UsageSnapshot>[] {
   return [
     defineRoute({
