@@ -74,7 +74,7 @@ export class AgentCalls {
   }
 
   /** Begins a call. Throws a 503 if there are too many. A repeated turn was admitted before a crash. */
-  begin(call: BegunCall, isRepeated = false): Operation {
+  beginCall(call: BegunCall, isRepeated = false): Operation {
     const { agent, options = {}, callContext, signal, step, turn, isNested, depth, mayWait = false } = call;
     const isNew = step === undefined && !isRepeated;
     // A call that waits for this one ends within the same time.
@@ -102,7 +102,7 @@ export class AgentCalls {
     return operation;
   }
 
-  end(operation: Operation): void {
+  endCall(operation: Operation): void {
     operation.close();
     this.#callsLike(operation).delete(operation);
     this.#checkIdle();
@@ -128,20 +128,20 @@ export class AgentCalls {
 
   /** Returns the whole answer of a call that is not a turn. Every failure is thrown as a `ServeError`. */
   async generate(call: AgentCall): Promise<Answer> {
-    const operation = this.begin(call);
+    const operation = this.beginCall(call);
     try {
       const answer = this.toParts(operation).then((parts) => generate(parts, call.question));
       return await operation.unlessAborted(answer);
     } catch (error) {
       throw await this.toFailure(operation, error);
     } finally {
-      this.end(operation);
+      this.endCall(operation);
     }
   }
 
   /** Streams the answer of a call that is not a turn. A failure after the first output is the last part. */
   async *stream(call: AgentCall): AsyncGenerator<StreamPart> {
-    const operation = this.begin(call);
+    const operation = this.beginCall(call);
     let hasOutput = false;
     try {
       const parts = stream(await operation.unlessAborted(this.toParts(operation)), call.question);
@@ -154,7 +154,7 @@ export class AgentCalls {
       if (!hasOutput) throw failure;
       yield { type: "error", error: failure };
     } finally {
-      this.end(operation);
+      this.endCall(operation);
     }
   }
 

@@ -44,7 +44,7 @@ export class Agents {
       logger,
       readEnd: targets.read,
       continueWith: (call, end) => this.runner.continueWith(call, end),
-      onDropped: (executionId) => this.runner.expected.drop(executionId),
+      onDropped: (executionId) => this.runner.expected.reject(executionId),
     });
     this.conversations = conversations;
     this.limits = limits;
@@ -66,10 +66,10 @@ export class Agents {
   }
 
   /** Begins a turn without a reader. Resolves when it is durable. */
-  async begin(call: AgentCall): Promise<LiveTurn> {
+  async beginTurn(call: AgentCall): Promise<LiveTurn> {
     const turn = asTurn(call);
     if (!turn) throw badRequest("Invalid request: respond-async needs a stored conversation");
-    return this.runner.begin(turn, true);
+    return this.runner.beginTurn(turn, true);
   }
 
   /** Stores a message of a person in a conversation. Resolves to its id when it is durable. */

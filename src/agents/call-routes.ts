@@ -106,7 +106,7 @@ export function callRoutes(agents: Agents): readonly Route<AgentsOfSnapshot>[] {
       find: findCallable,
       async handle(given) {
         const call = { ...toCall(given, { input: given.body.input }), signal: given.request.signal };
-        return given.headers.Prefer ? begin(call) : toTextResult(await agents.generate(call));
+        return given.headers.Prefer ? beginTurn(call) : toTextResult(await agents.generate(call));
       },
     }),
     defineRoute({
@@ -123,7 +123,7 @@ export function callRoutes(agents: Agents): readonly Route<AgentsOfSnapshot>[] {
       find: findCallable,
       async handle(given) {
         const call = { ...toObjectCall(given), signal: given.request.signal };
-        if (given.headers.Prefer) return begin(call);
+        if (given.headers.Prefer) return beginTurn(call);
         const answer = await agents.generate(call);
         const waiting = toWaiting(answer);
         if (waiting) throw waiting;
@@ -212,10 +212,10 @@ export function callRoutes(agents: Agents): readonly Route<AgentsOfSnapshot>[] {
   }
 
   /** Begins a turn, and responds before its end. */
-  async function begin(call: AgentCall): Promise<Reply> {
+  async function beginTurn(call: AgentCall): Promise<Reply> {
     const { conversationId } = call.callContext;
     if (conversationId === undefined) throw invalid("options.conversationId", "expected an id, for respond-async");
-    const { answerId: messageId } = await agents.begin(call);
+    const { answerId: messageId } = await agents.beginTurn(call);
     return new Reply({ conversationId, messageId, status: "running" }, { status: 202 });
   }
 }

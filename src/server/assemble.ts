@@ -236,7 +236,7 @@ export function assemble(project: Project, parts: ServerParts, serving: Serving 
       metrics: counters,
       ask: agents.ask,
       onFailure: frames?.add,
-      runTurn: (agent, caller) => agents.runner.run(agent, caller),
+      runTurn: (agent, caller) => agents.runner.runTurn(agent, caller),
       createRuntime: (actor, theirs) => createRuntime(runtimeParts, { actor, snapshot: () => theirs }),
     };
     const snapshot = createSnapshot(version, { ...shared, open, replaced, customRoutes });

@@ -139,9 +139,9 @@ export function approvalRoutes(agents: Agents): readonly Route<AgentsOfSnapshot>
         try {
           if (!headers.Prefer) return toTextResult(await agents.generate(decided));
           const { conversationId } = call.key;
-          const turn = await agents.begin(decided);
+          const turn = await agents.beginTurn(decided);
           // Other decisions are missing: nothing runs.
-          if (turn.waiting) return toTextResult(turn.waiting);
+          if (turn.waiting) return toTextResult(turn.waiting.answer);
           return new Reply({ conversationId, messageId: turn.answerId, status: "running" }, { status: 202 });
         } catch (error) {
           if (error instanceof AlreadyDecided) return toDecided(call, error); // at the same time

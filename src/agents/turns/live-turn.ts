@@ -30,10 +30,8 @@ export class LiveTurn implements TurnListener {
   readonly before: UiParts | undefined;
   /** The messages before the answer, if it replaces others. */
   readonly shown: ShownMessages | undefined;
-  /** The answer to decisions after which the message still waits: nothing runs. */
-  waiting: Answer | undefined;
-  /** The conversation in which another process continues the message: nothing runs here. */
-  continuedIn: ConversationKey | undefined;
+  /** The answer of a turn that does not run: decisions are missing, or another process continues the message. */
+  waiting: { readonly answer: Answer; readonly continuedIn: ConversationKey | undefined } | undefined;
   readonly log: AnswerLog = new AnswerLog();
   /** True if it continues without a reader. */
   continues = true;
@@ -68,12 +66,12 @@ export class LiveTurn implements TurnListener {
   }
 
   /** Ends the turn. Only the first interruption counts. */
-  interrupt(how: Interruption): void {
+  interrupt(reason: Interruption): void {
     if (this.#interruption || this.log.isOver) return;
-    this.#interruption = how;
-    if (this.#operation) this.#operation.abort(errors[how]());
+    this.#interruption = reason;
+    if (this.#operation) this.#operation.abort(errors[reason]());
     // The engine starts no more turns.
-    else if (how === "closing") this.log.end({ error: errors[how]() });
+    else if (reason === "closing") this.log.end({ error: errors[reason]() });
   }
 
   /** Stops the turn. Resolves when that is durable: from then on, a crash does not let the turn continue. */

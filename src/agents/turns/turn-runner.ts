@@ -23,7 +23,7 @@ import type { ObjectShape } from "../schemas/object-shape.ts";
 import { SuspendedCall } from "../tools/no-result.ts";
 import type { ExecutionEnd, ToolTargets } from "../tools/outside.ts";
 import { LiveTurn } from "./live-turn.ts";
-import { ExpectedTurns } from "./resumed-calls.ts";
+import { ExpectedTurns } from "./expected-turns.ts";
 import { finishStopped, keepResults, type TurnRun } from "./stopped-turn.ts";
 import { fromExecution, toExecution, type TurnCall } from "./stored-turn.ts";
 import type { Turns } from "./turns.ts";
@@ -75,8 +75,8 @@ export class TurnRunner {
 
   /** Begins a turn, and returns its answer. */
   async open(call: TurnCall): Promise<AsyncGenerator<StreamPart>> {
-    const turn = await this.begin(call);
-    if (turn.continuedIn) throw new ContinuedElsewhere(turn.continuedIn);
+    const turn = await this.beginTurn(call);
+    if (turn.waiting?.continuedIn) throw new ContinuedElsewhere(turn.waiting.continuedIn);
     return this.#parts.turns.read(turn, call.signal);
   }
 
@@ -84,11 +84,11 @@ export class TurnRunner {
    * Begins a turn after the earlier ones of the conversation. It is durable when it resolves. Until then, a client that
    * disconnects drops it, unless the turn is to run without a reader.
    */
-  async begin(call: TurnCall, isDetached = false): Promise<LiveTurn> {
+  async beginTurn(call: TurnCall, isDetached = false): Promise<LiveTurn> {
     const { calls, turns } = this.#parts;
     const release = isDetached ? turns.reserve(call.callContext.userId) : undefined;
     try {
-      const operation = calls.begin({ ...call, signal: undefined, mayWait: true });
+      const operation = calls.beginCall({ ...call, signal: undefined, mayWait: true });
       return await this.#open({ id: newId(), call, operation, release });
     } finally {
       release?.();
@@ -126,7 +126,7 @@ export class TurnRunner {
       if (turn) turns.remove(turn);
       void opened?.close();
       const failure = await calls.toFailure(operation, error);
-      calls.end(operation);
+      calls.endCall(operation);
       throw failure;
     }
   }
@@ -172,13 +172,13 @@ export class TurnRunner {
     const { suspensions, next, isElsewhere } = await this.expected.resume({ operation, waiting, key, signal, store });
     const turn = next ?? new LiveTurn(id, key, opened);
     if (!next) {
-      if (isElsewhere) turn.continuedIn = key;
-      turn.waiting = toWaitingAnswer(waiting, suspensions);
+      const answer = toWaitingAnswer(waiting, suspensions);
+      turn.waiting = { answer, continuedIn: isElsewhere ? key : undefined };
       turn.log.add({ type: "start", messageId: waiting.messageId });
-      turn.log.add({ type: "finish", answer: turn.waiting });
+      turn.log.add({ type: "finish", answer });
       turn.log.end();
     }
-    this.#parts.calls.end(operation);
+    this.#parts.calls.endCall(operation);
     return turn;
   }
 
@@ -192,12 +192,12 @@ export class TurnRunner {
     const question = { input: [], ended: [{ id, name, toolCallId, end }] };
     const callContext = { userId, user, context, conversationId };
     const { signal } = new AbortController();
-    const turn = await this.begin({ agent: definition, program, question, options, callContext, signal }, true);
-    this.expected.begin(id, turn);
+    const turn = await this.beginTurn({ agent: definition, program, question, options, callContext, signal }, true);
+    this.expected.resolve(id, turn);
   }
 
   /** Runs a turn to its end. Called by the engine for new turns, and for unfinished turns of another process. */
-  async run(agent: AgentDefinition, caller: StepCaller): Promise<void> {
+  async runTurn(agent: AgentDefinition, caller: StepCaller): Promise<void> {
     const { calls, turns, onWait } = this.#parts;
     const { execution } = caller;
     const { id } = execution;
@@ -220,7 +220,7 @@ export class TurnRunner {
       if (run) await this.#fail(run, failure);
     } finally {
       void run?.opened.close(turns.isUnfinished(run.turn));
-      calls.end(operation);
+      calls.endCall(operation);
       if (run) turns.end(run.turn);
     }
     for (const call of operation.suspended.values()) if (call instanceof SuspendedCall) onWait(call.executionId);
@@ -233,7 +233,7 @@ export class TurnRunner {
     const { calls } = this.#parts;
     const { question, options } = fromExecution(execution, (schema) => calls.toShape(schema));
     const call = { agent, question, options, callContext: execution, signal, mayWait: true };
-    return { operation: calls.begin(call, true), question, run: undefined };
+    return { operation: calls.beginCall(call, true), question, run: undefined };
   }
 
   /** Writes the answer into the log of the turn. */

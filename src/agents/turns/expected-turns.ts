@@ -80,12 +80,12 @@ export class ExpectedTurns {
   }
 
   /** Ends the waits for an execution with the turn that continues the answer. */
-  begin(executionId: string, turn: LiveTurn): void {
+  resolve(executionId: string, turn: LiveTurn): void {
     for (const { resolve } of this.#waitingFor(executionId)) resolve(turn);
   }
 
   /** Ends the waits for an execution with a 409: the user has continued without it. */
-  drop(executionId: string): void {
+  reject(executionId: string): void {
     for (const { reject } of this.#waitingFor(executionId)) reject(hasContinued());
   }
 
