@@ -188,7 +188,7 @@ export class AgentCalls {
     return this.#options.showDetail ? new DetailedError(failure, { detail }, []) : failure;
   }
 
-  /** The number of calls of an agent in flight, steps included. */
+  /** The number of calls in flight, steps included. */
   running(agentId: string): number {
     return [...this.#requests, ...this.#steps].filter(({ agent }) => agent.id === agentId).length;
   }

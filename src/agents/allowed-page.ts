@@ -39,7 +39,7 @@ export async function readAllowed<Row extends { readonly cursor: string }>(
   }
 }
 
-/** Converts a cursor of the store to the text of `nextCursor`, and back. */
+/** Converts a store cursor to `nextCursor`, and back. */
 export const toNextCursor = (next: string | undefined): string | null =>
   next === undefined ? null : Buffer.from(next).toString("base64url");
 export const fromCursor = (cursor: string | undefined): string | undefined =>

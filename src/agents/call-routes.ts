@@ -74,7 +74,7 @@ export const callErrors = {
   400: "The request is invalid, or the conversation is too long for the model",
   404: "Agent not found",
   409: "The turn was stopped, its conversation was deleted, an approval in the messages was decided before, or the answer continues on another replica",
-  429: "The rate limit of the model is reached, or that of the server; Retry-After has the seconds to wait, if they are known",
+  429: "The rate limit of the model is reached, or that of the server; Retry-After has the seconds to wait, if known",
   499: "The client closed the request",
   502: "The model call failed, or the model rejected the credentials",
   503: "The server is shutting down, too many calls are in flight or queued, too much data is in flight, or storage cannot be written",
@@ -84,7 +84,7 @@ export const callErrors = {
 };
 const objectErrors = {
   ...callErrors,
-  409: "The turn was stopped, its conversation was deleted, the answer continues on another replica, or a tool waits for approval; `approvals` has those",
+  409: "The turn was stopped, its conversation was deleted, the answer continues on another replica, or tool calls wait for approval: they are in `approvals`",
   502: "The model call failed, the model rejected the credentials, or its answer does not match the schema",
 };
 
@@ -95,7 +95,7 @@ export function callRoutes(agents: Agents): readonly Route<AgentsOfSnapshot>[] {
       path: "/agents/:id/text",
       summary: "Generate text",
       description:
-        "Waits for the whole answer, including the tools that the model calls. With `Prefer: respond-async` and a conversation, the response is a 202: the answer is stored in the conversation.",
+        "Waits for the whole answer, tool calls included. With `Prefer: respond-async` and a conversation, the response is a 202: the answer is stored in the conversation.",
       headers: { Prefer },
       access: "protected",
       action: "agent.call",
@@ -113,7 +113,7 @@ export function callRoutes(agents: Agents): readonly Route<AgentsOfSnapshot>[] {
       method: "POST",
       path: "/agents/:id/object",
       summary: "Generate an object that matches a JSON Schema",
-      description: "The answer of the model is checked against `schema`. `Prefer: respond-async` is that of `text`.",
+      description: "The answer of the model is checked against `schema`. `Prefer: respond-async` works as for `text`.",
       headers: { Prefer },
       access: "protected",
       action: "agent.call",

@@ -177,8 +177,9 @@ export interface AgentDefinition<Id extends string = string> extends Agent {
 
 /** Defines an agent. Throws a `TypeError` if an option is invalid. */
 export function defineAgent<const Id extends string>(options: DefineAgentOptions<Id>): AgentDefinition<Id> {
-  const { id, name = id, description = "", instructions, model, tools = {}, maxSteps = 10 } = options;
-  const { memory = true, onDisconnect = "continue", maxRetries, hooks = {}, authorize, ...rest } = options;
+  const { id, name = id, description = "", instructions, model, tools = {}, ...others } = options;
+  const { maxSteps = 10, memory = true, onDisconnect = "continue", maxRetries, hooks = {}, ...more } = others;
+  const { authorize, ...rest } = more;
   if (!isId(id)) throw new TypeError(`defineAgent: id: expected ${idRule}, found ${cut(String(JSON.stringify(id)))}`);
   const expect = (key: string, isRight: boolean, expected: string): void => {
     if (!isRight) throw new TypeError(`agent ${id}: ${key}: expected ${expected}`);
@@ -203,7 +204,7 @@ export function defineAgent<const Id extends string>(options: DefineAgentOptions
   expect(`hooks.${noHook}`, noHook === undefined, `one of ${hookNames.join(", ")}`);
   expect("authorize", isOptionalFunction(authorize), "a function");
   for (const key of settingNames) expect(key, isSetting(key, options[key]), settingTypes[key] ?? "a number");
-  const unknown = Object.keys(rest).find((key) => !(known as readonly string[]).includes(key));
+  const unknown = Object.keys(rest).find((key) => !(settingNames as readonly string[]).includes(key));
   if (unknown !== undefined) throw new TypeError(`agent ${id}: unknown option "${cut(unknown)}"`);
   const settings = toModelSettings(options);
   const shown = { id, name, description, instructions, model, tools };
@@ -240,7 +241,6 @@ const settingNames = [
   "stopSequences",
   "providerOptions",
 ] as const satisfies readonly (keyof ModelSettings)[];
-const known = [...settingNames, "id", "name", "description", "instructions", "model", "tools", "maxSteps"] as const;
 
 const hookNames: readonly (keyof AgentHooks)[] = [
   "onStart",

@@ -10,7 +10,7 @@ export const missingSdk = {
   hint: "npm install ai@7",
 } as const;
 
-/** Returns the problem of a project with another major version of the AI SDK. Undefined without any version. */
+/** Returns the problem of a project with another major version of the AI SDK. Undefined if there is no version. */
 export function findWrongSdk(): { readonly message: string; readonly hint: string } | undefined {
   const { version } = toObject(attempt(() => createRequire(import.meta.url)("ai/package.json")));
   if (typeof version !== "string" || version.startsWith("7.")) return undefined;

@@ -80,9 +80,9 @@ export function approvalRoutes(agents: Agents): readonly Route<AgentsOfSnapshot>
     defineRoute({
       method: "GET",
       path: "/approvals",
-      summary: "List the tool calls that wait for an approval of the caller, oldest first",
+      summary: "List the tool calls that wait for approval by the caller, oldest first",
       description:
-        "Those of the caller's own conversations, and those that `authorize` allows. `mayReadConversation` is true if the caller may read the conversation of the call. `cursor` is the `nextCursor` of the page before.",
+        "The list has the caller's own conversations, and others that `authorize` allows. `mayReadConversation` is true if the caller may read the conversation of the call. `cursor` is the `nextCursor` of the page before.",
       access: "protected",
       action: "approval.decide",
       yields: true,
@@ -107,7 +107,7 @@ export function approvalRoutes(agents: Agents): readonly Route<AgentsOfSnapshot>
       path: "/approvals/:approvalId",
       summary: "Approve or deny a tool call",
       description:
-        "The answer that asked for it is continued when all of its approvals are decided: the response is that of `text`. Until then `finishReason` is `approval`, and `approvals` has the others. With `Prefer: respond-async`, the response is a 202 as soon as the decision is stored. The same decision again changes nothing and gets the decision: its `status` is `running` while the answer is continued.",
+        "The answer continues when all of its approvals are decided, and the response has the form of `text`. Until then `finishReason` is `approval`, and `approvals` has the others. With `Prefer: respond-async`, the response is a 202 as soon as the decision is stored. The same decision again changes nothing and returns the decision: its `status` is `running` while the answer continues.",
       headers: { Prefer },
       access: "protected",
       action: "approval.decide",

@@ -46,7 +46,7 @@ export function conversationRoutes(agents: Agents): readonly Route<AgentsOfSnaps
       path: "/agents/:id/conversations",
       summary: "List the conversations of a user with an agent, newest first",
       description:
-        "The order is that of their creation, so that a new message moves none of them. `cursor` is the `nextCursor` of the page before.",
+        "They are in order of creation, so a new message moves none of them. `cursor` is the `nextCursor` of the page before.",
       access: "protected",
       action: "conversation.read",
       others: "conversation.others.list",
@@ -73,7 +73,7 @@ export function conversationRoutes(agents: Agents): readonly Route<AgentsOfSnaps
       path,
       summary: "Read a conversation",
       description:
-        "`messages` are the last 100, oldest first, as `useChat` takes them, and at most 8 MiB. `before` is the id of the first message that the client has: the page ends before it. While a turn runs, `messages` end before its answer, and `running` has the id of that answer, which `GET /agents/:id/chat/:conversationId/stream` sends.",
+        "`messages` are the last 100, oldest first, as `useChat` takes them, and at most 8 MiB. `before` is the id of the client's first message: the page ends before it. While a turn runs, `messages` end before its answer, and `running` has the id of that answer. `GET /agents/:id/chat/:conversationId/stream` sends it.",
       access: "protected",
       action: "conversation.read",
       others: "conversation.others.read",
@@ -89,7 +89,7 @@ export function conversationRoutes(agents: Agents): readonly Route<AgentsOfSnaps
       path: `${path}/messages`,
       summary: "Add a message of a person to a conversation",
       description:
-        "It is stored when the turns before it have ended, and begins none: the next turn shows it to the model. The message has the role `user`, and the caller in `metadata.author`.",
+        "It is stored after the earlier turns, and begins none: the next turn shows it to the model. The message has the role `user`, and the caller in `metadata.author`.",
       access: "protected",
       action: "conversation.append",
       others: "conversation.others.append",
@@ -140,7 +140,7 @@ export function conversationRoutes(agents: Agents): readonly Route<AgentsOfSnaps
       path,
       summary: "Delete a conversation",
       description:
-        "Stops the turn that runs, and answers those that wait with 409. Removes the messages and their files. Executions of workflows keep the results of their steps.",
+        "Stops the running turn, and answers waiting ones with 409. Removes the messages and their files. Executions of workflows keep their step results.",
       access: "protected",
       action: "conversation.delete",
       others: "conversation.others.delete",

@@ -2,11 +2,10 @@ import { clientLeft, type ServeError } from "../../core/error.ts";
 import type { StreamPart } from "../call/call.ts";
 
 type Delta = Extract<StreamPart, { type: "text-delta" | "reasoning-delta" | "tool-input-delta" }>;
-/** One or more parts. Consecutive deltas of one text are one entry: the first part, and all texts. */
-interface Entry {
-  readonly part: StreamPart;
-  texts: string[] | undefined;
-}
+/** One part, or consecutive deltas of one text: the first of them, and all texts. */
+type Entry =
+  | { readonly part: Exclude<StreamPart, Delta>; readonly texts?: undefined }
+  | { readonly part: Delta; texts: string[] };
 interface ReadOptions {
   /** False for other processes, which have readers of their own. @default true */
   readonly isReader?: boolean;
@@ -51,13 +50,12 @@ export class AnswerLog {
 
   add(part: StreamPart): void {
     const last = this.#entries.at(-1);
-    const isDelta = part.type === "text-delta" || part.type === "reasoning-delta" || part.type === "tool-input-delta";
-    if (isDelta && last?.texts && isSameText(last.part as Delta, part)) {
+    if (isDelta(part) && last?.texts && isSameText(last.part, part)) {
       last.texts.push(textOf(part));
       this.#join(maxApart);
     } else {
       this.#join(2);
-      this.#entries.push({ part, texts: isDelta ? [textOf(part)] : undefined });
+      this.#entries.push(isDelta(part) ? { part, texts: [textOf(part)] } : { part });
     }
     this.#wake();
   }
@@ -138,7 +136,7 @@ export class AnswerLog {
       const end = isLate ? texts.length : cursor.text + 1;
       const text = texts.slice(cursor.text, end).join("");
       cursor.text = end;
-      return withText(part as Delta, text);
+      return withText(part, text);
     }
     if (cursor.entry + 1 >= this.#entries.length) return undefined;
     cursor.entry++;
@@ -152,6 +150,8 @@ const maxPending = 100;
 /** Max texts of an entry that are not joined, although every reader has them. */
 const maxApart = 16;
 
+const isDelta = (part: StreamPart): part is Delta =>
+  part.type === "text-delta" || part.type === "reasoning-delta" || part.type === "tool-input-delta";
 const textOf = (part: Delta): string => (part.type === "tool-input-delta" ? part.delta : part.text);
 const withText = (part: Delta, text: string): Delta =>
   part.type === "tool-input-delta" ? { ...part, delta: text } : { ...part, text };

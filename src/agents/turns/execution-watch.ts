@@ -85,7 +85,7 @@ export class ExecutionWatch {
   #warn(error: unknown): void {
     // The store logs its own outages.
     if (this.#closed.signal.aborted || (error instanceof ServeError && error.status === 503)) return;
-    this.#parts.logger.warn("Calls that wait for executions could not be read", { error });
+    this.#parts.logger.warn("Tool calls that wait for executions could not be read", { error });
   }
 
   async #watch(): Promise<void> {

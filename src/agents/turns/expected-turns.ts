@@ -8,7 +8,7 @@ import { SuspendedCall } from "../tools/no-result.ts";
 import type { ResumedExecution } from "../tools/outside.ts";
 import type { LiveTurn } from "./live-turn.ts";
 
-/** The state of resumed executions, after each of them has ended or is suspended. */
+/** The state of resumed executions when none of them runs. */
 interface SettledCalls {
   readonly suspensions: readonly PendingExecution[];
   /** The turn that continues the answer, if no execution is suspended. */

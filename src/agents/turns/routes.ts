@@ -13,9 +13,9 @@ export function turnRoutes({ conversations, turns }: Agents): readonly Route<Age
     defineRoute({
       method: "GET",
       path: "/agents/:id/chat/:conversationId/stream",
-      summary: "Read the answer that is being made in a conversation, from its beginning",
+      summary: "Read the running answer of a conversation, from its beginning",
       description:
-        "For `useChat({ resume: true })`. The response is a 204 if no turn runs. For 30 s after its end an answer is still sent, if `after` is the id of the last message that the client has, and it is not the answer. `sdk` is the major version of the client's `ai`: chunks that 5 or 6 do not know are left out.",
+        "For `useChat({ resume: true })`. The response is a 204 if no turn runs. For 30 s after its end, an answer is still sent if `after` is the id of the client's last message, and not of the answer. `sdk` is the major version of the client's `ai`: chunks that 5 or 6 do not know are left out.",
       access: "protected",
       action: "agent.call",
       others: "conversation.others.read",
@@ -30,9 +30,9 @@ export function turnRoutes({ conversations, turns }: Agents): readonly Route<Age
     defineRoute({
       method: "POST",
       path: "/agents/:id/conversations/:conversationId/stop",
-      summary: "Stop the turn that runs in a conversation",
+      summary: "Stop the running turn of a conversation",
       description:
-        "The part of the answer that was made is stored. Turns that wait continue. `messageId` is that of the answer or of the user's message: without it, the turn that runs is meant.",
+        "The answer so far is stored. Waiting turns continue. `messageId` is the id of the answer or of the user's message: another turn is not stopped.",
       access: "protected",
       action: "agent.call",
       others: "conversation.others.write",

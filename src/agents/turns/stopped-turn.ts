@@ -38,7 +38,7 @@ export async function keepResults({ parts, opened }: TurnRun): Promise<void> {
     for (const part of toToolEnds(opened, await toEnds(parts), lostResult)) opened.recorded?.add(part as never);
     await storePartial(parts, opened, undefined);
   } catch (error) {
-    const message = "The results of tools of a turn that has failed could not be stored";
+    const message = "The tool results of a failed turn could not be stored";
     parts.operation.context.logger.warn(message, { error });
   }
 }
