@@ -177,9 +177,8 @@ export interface AgentDefinition<Id extends string = string> extends Agent {
 
 /** Defines an agent. Throws a `TypeError` if an option is invalid. */
 export function defineAgent<const Id extends string>(options: DefineAgentOptions<Id>): AgentDefinition<Id> {
-  const { id, name = id, description = "", instructions, model, tools = {}, ...others } = options;
-  const { maxSteps = 10, memory = true, onDisconnect = "continue", maxRetries, hooks = {}, ...more } = others;
-  const { authorize, ...rest } = more;
+  const { id, name = id, description = "", instructions, model, tools = {}, maxSteps = 10, ...others } = options;
+  const { memory = true, onDisconnect = "continue", maxRetries, hooks = {}, authorize, ...rest } = others;
   if (!isId(id)) throw new TypeError(`defineAgent: id: expected ${idRule}, found ${cut(String(JSON.stringify(id)))}`);
   const expect = (key: string, isRight: boolean, expected: string): void => {
     if (!isRight) throw new TypeError(`agent ${id}: ${key}: expected ${expected}`);

@@ -1,9 +1,10 @@
 import type { Schema as SdkSchema } from "ai";
 import { toJsonSchema, type JsonSchema } from "../core/schemas/json-schema.ts";
 import { isSchema, type Schema } from "../core/schema.ts";
+import { toJsonSchema, type JsonSchema } from "../core/json-schema.ts";
 import type { WorkflowDefinition } from "../engine/definition/definition.ts";
 import type { AgentDefinition } from "./define.ts";
-import { isAgentTool, isSdkSchema, isWorkflowTool, type AnyTool } from "./tool.ts";
+import { isAgentTool, isSdkSchema, isWorkflowTool, type AnyTool, type Tool } from "./tool.ts";
 import type { ToolsByName } from "./tools/check-tools.ts";
 import type { AgentTool, WorkflowTool } from "./tools/target-tools.ts";
 
@@ -73,12 +74,11 @@ export function describeTools(
   });
 }
 
-interface ToolDescription {
-  readonly description: string;
-  readonly inputSchema: Schema | SdkSchema<unknown>;
-}
-/** Describes a tool for a model. The description and the input of a workflow come from the version that is served now. */
-export function describeTool(tool: WorkflowTool | AgentTool, findWorkflow: FindWorkflow): ToolDescription {
+/** Describes a tool for a model. A workflow is described by the version that is served now. */
+export function describeTool(
+  tool: WorkflowTool | AgentTool,
+  findWorkflow: FindWorkflow,
+): Pick<Tool, "description" | "inputSchema"> {
   if (tool.type === "agentserve-agent-tool") return tool;
   const workflow = findWorkflow(tool.workflowId);
   return {

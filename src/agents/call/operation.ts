@@ -69,7 +69,7 @@ export interface AnswerReader extends PartReader {
   ask(toolCallId: string, approvalId: string): void;
 }
 /** Creates the runtime of the tools and hooks of a call. It acts for the user of the call, and asks until the signal is aborted. */
-export type CreateCallRuntime = (
+type CreateCallRuntime = (
   call: CallContext & { readonly agentId: string },
   signal: AbortSignal,
   step: StepCaller | undefined,

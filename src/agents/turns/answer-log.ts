@@ -37,9 +37,7 @@ export class AnswerLog {
 
   /** The number of readers. */
   get readers(): number {
-    let count = 0;
-    for (const { isReader = true } of this.#cursors) if (isReader) count++;
-    return count;
+    return [...this.#cursors].filter(({ isReader = true }) => isReader).length;
   }
   get hasParts(): boolean {
     return this.#entries.length > 0;

@@ -43,7 +43,8 @@ export class ExecutionWatch {
       await this.#continue(executionId, key);
       this.#closed.signal.throwIfAborted(); // another process continues the answer
     });
-    void (conversations.onExecutionEnd ? this.#poll() : this.#watch());
+    if (conversations.onExecutionEnd) void this.#repeat(() => this.#checkAll(), pollMs);
+    else void this.#repeat(() => this.#watch(), retryMs);
   }
   close(): void {
     this.#closed.abort();
@@ -73,36 +74,26 @@ export class ExecutionWatch {
     if (isDropped) this.#parts.onDropped(executionId);
   }
 
-  async #poll(): Promise<void> {
+  async #repeat(work: () => Promise<void>, pauseMs: number): Promise<void> {
     const { signal } = this.#closed;
     while (!signal.aborted) {
-      await this.#checkAll().catch((error: unknown) => this.#warn(error));
+      await work().catch((error: unknown) => {
+        // The store logs its own outages.
+        if (signal.aborted || (error instanceof ServeError && error.status === 503)) return;
+        this.#parts.logger.warn("Tool calls that wait for executions could not be read", { error });
+      });
       // Jitter: the replicas read at different times.
-      await sleep(pollMs * (0.75 + Math.random() / 2), undefined, { signal, ref: false }).catch(() => {});
+      await sleep(pauseMs * (0.75 + Math.random() / 2), undefined, { signal, ref: false }).catch(() => {});
     }
   }
 
-  #warn(error: unknown): void {
-    // The store logs its own outages.
-    if (this.#closed.signal.aborted || (error instanceof ServeError && error.status === 503)) return;
-    this.#parts.logger.warn("Tool calls that wait for executions could not be read", { error });
-  }
-
   async #watch(): Promise<void> {
-    const { signal } = this.#closed;
-    while (!signal.aborted) {
-      try {
-        const changes = this.#parts.engine.changes({}, signal); // before all calls are read: no end is missed
-        const first = changes.next();
-        await this.#checkAll();
-        for (let next = await first; !next.done; next = await changes.next()) {
-          const { executionId, status } = next.value;
-          if (executionId.startsWith(prefix) && (status === "completed" || status === "error")) this.check(executionId);
-        }
-      } catch (error) {
-        this.#warn(error);
-      }
-      await sleep(retryMs, undefined, { signal, ref: false }).catch(() => {});
+    const changes = this.#parts.engine.changes({}, this.#closed.signal); // before all calls are read: no end is missed
+    const first = changes.next();
+    await this.#checkAll();
+    for (let next = await first; !next.done; next = await changes.next()) {
+      const { executionId, status } = next.value;
+      if (executionId.startsWith(prefix) && (status === "completed" || status === "error")) this.check(executionId);
     }
   }
 

@@ -1,18 +1,15 @@
-import type { Logger } from "../../core/log.ts";
 import type { Program } from "../../engine/contract/program.ts";
-import { createProgram } from "../../engine/attempts/live-walk.ts";
-import type { StepLimits, WorkflowDefinition } from "../../engine/definition/definition.ts";
-import type { CreateStepRuntime, StepCaller } from "../../engine/runtime.ts";
+import { createProgram, type ProgramOptions } from "../../engine/attempts/live-walk.ts";
+import type { WorkflowDefinition } from "../../engine/definition/definition.ts";
+import type { StepCaller } from "../../engine/runtime.ts";
 import { toTurnsId } from "../../engine/turn-execution.ts";
 import type { AgentDefinition } from "../define.ts";
 
-export interface TurnProgramOptions extends StepLimits {
+export interface TurnProgramOptions extends Omit<
+  ProgramOptions,
+  "workflow" | "tracer" | "metrics" | "ask" | "onFailure" | "stepTimeoutMs"
+> {
   readonly agent: AgentDefinition;
-  readonly logger: Logger;
-  readonly stepValueBytes: number;
-  readonly createRuntime: CreateStepRuntime;
-  /** Holds the config version while a turn runs on its code. Returns the release. */
-  readonly hold: () => () => void;
   readonly run: (agent: AgentDefinition, caller: StepCaller) => Promise<void>;
 }
 
