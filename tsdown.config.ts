@@ -37,7 +37,8 @@ const page: UserConfig = {
   minify: true,
   dts: false,
   deps: { alwaysBundle: [/.*/], onlyBundle: false },
-  outputOptions: { entryFileNames: "console.js" },
+  // The annotations are for bundlers: nobody bundles the page again.
+  outputOptions: { entryFileNames: "console.js", comments: { annotation: false } },
   copy: { from: "src/console/page/console.css", to: "dist/console" },
 };
 
