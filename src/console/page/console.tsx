@@ -1,3 +1,5 @@
+import { Button } from "./parts/button.tsx";
+import { Problem } from "./parts/states.tsx";
 import { useEffect } from "preact/hooks";
 import { actingUser } from "./acting-user.ts";
 import { connection, follow } from "./server/live.ts";
@@ -30,17 +32,11 @@ export function Console() {
       {state.type === "failed" && (
         <main class="centred">
           <h1>agentserve</h1>
-          <p class="problem" role="alert">
-            <Text value={state.error.status === 403 ? "You may not use the console" : state.error.message} />
-          </p>
-          <button type="button" class="first" onClick={() => void signIn()}>
+          <Problem message={state.error.status === 403 ? "You may not use the console" : state.error.message} />
+          <Button class="first" onClick={() => void signIn()}>
             Try again
-          </button>
-          {state.error.status === 403 && (
-            <button type="button" onClick={() => void signOut()}>
-              Use another token
-            </button>
-          )}
+          </Button>
+          {state.error.status === 403 && <Button onClick={() => void signOut()}>Use another token</Button>}
         </main>
       )}
       {state.type === "open" && <Shell session={state.session} />}
@@ -127,9 +123,9 @@ function SessionState({ session: { user, canAct, readOnly, mode, isSignedInByLin
       {auth && user && !isSignedInByLink && (
         <>
           <Text value={user.id} />
-          <button type="button" class="small" onClick={() => void signOut()}>
+          <Button class="small" onClick={() => void signOut()}>
             Sign out
-          </button>
+          </Button>
         </>
       )}
     </span>

@@ -1,3 +1,4 @@
+import { Button } from "./button.tsx";
 import { useState } from "preact/hooks";
 import { whyNot } from "../session.ts";
 import { ask } from "../server/api.ts";
@@ -12,10 +13,10 @@ import {
 import { useLoaded } from "../server/load.ts";
 import { toTruncatedSize } from "../step-list.ts";
 import { findResumeSchema, useWorkflow } from "../workflows.ts";
-import { SchemaForm } from "./form.tsx";
+import { noFields, SchemaForm } from "./form.tsx";
 import { Json } from "./json.tsx";
 import { Show } from "./states.tsx";
-import { Text } from "./text.tsx";
+import { Fact, Text } from "./text.tsx";
 import { Time } from "./time.tsx";
 
 interface BranchProps {
@@ -74,7 +75,7 @@ function ContinueForm({ of, branch, disabled = false, onAnswered }: BranchProps)
   const label = continueLabels[branch.kind as keyof typeof continueLabels];
   return (
     <SchemaForm
-      schema={{ type: "object", properties: {} }}
+      schema={noFields}
       submit={label}
       disabled={disabled || whyNot() !== undefined}
       onSubmit={async () => {
@@ -92,36 +93,30 @@ export function BranchFacts({ of, branch }: { of: ExecutionRef; branch: PendingB
   return (
     <>
       <ul class="facts">
-        <li>
-          step <Text value={stepId} />
-        </li>
-        {wakeAt !== undefined && (
-          <li>
-            continues <Time at={wakeAt} />
-          </li>
-        )}
-        {event !== undefined && (
-          <li>
-            event <Text value={event} />
-            {key !== undefined && (
-              <>
-                {" "}
-                with the key <Text value={key} />
-              </>
-            )}
-          </li>
-        )}
-        {deadline !== undefined && (
-          <li>
-            deadline <Time at={deadline} />
-          </li>
-        )}
+        <Fact label="step">
+          <Text value={stepId} />
+        </Fact>
+        <Fact label="continues">{wakeAt !== undefined && <Time at={wakeAt} />}</Fact>
+        <Fact label="event">
+          {event !== undefined && (
+            <>
+              <Text value={event} /> {key !== undefined && <Key value={key} />}
+            </>
+          )}
+        </Fact>
+        <Fact label="deadline">{deadline !== undefined && <Time at={deadline} />}</Fact>
       </ul>
       {size !== undefined && <LargeData of={of} stepId={stepId} size={size} />}
       {data !== undefined && size === undefined && <Json value={data} label="Data" depth={2} />}
     </>
   );
 }
+
+const Key = ({ value }: { value: string }) => (
+  <>
+    with the key <Text value={value} />
+  </>
+);
 
 /** Data that a list has left out because it is large. It is read on request. */
 function LargeData({ of, stepId, size }: { of: ExecutionRef; stepId: string; size: number }) {
@@ -138,9 +133,9 @@ function LargeData({ of, stepId, size }: { of: ExecutionRef; stepId: string; siz
   return (
     <p>
       The data is large.{" "}
-      <button type="button" class="small" onClick={() => setAsked(true)}>
+      <Button class="small" onClick={() => setAsked(true)}>
         Read {Math.ceil(size / 1024).toLocaleString()} KB
-      </button>
+      </Button>
     </p>
   );
 }

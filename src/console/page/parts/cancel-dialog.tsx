@@ -1,50 +1,27 @@
 import { useState } from "preact/hooks";
-import { Dialog } from "./dialog.tsx";
+import { Question } from "./dialog.tsx";
+import { TextField } from "./field.tsx";
+
+interface CancelProps {
+  readonly count: number;
+  onCancel(reason: string): void;
+  onClose(): void;
+}
 
 /** Asks whether executions are cancelled, and why. */
-export function CancelDialog({
-  count,
-  onCancel,
-  onClose,
-}: {
-  count: number;
-  onCancel: (reason: string) => void;
-  onClose: () => void;
-}) {
+export function CancelDialog({ count, onCancel, onClose }: CancelProps) {
   const [reason, setReason] = useState("");
   const runs = count === 1 ? "run" : `${count} runs`;
   return (
-    <Dialog title={`Cancel ${count === 1 ? "this run" : runs}?`} onClose={onClose}>
-      {(close) => (
-        <form
-          onSubmit={(event) => {
-            event.preventDefault();
-            onCancel(reason.trim());
-            close();
-          }}
-        >
-          <p>Steps in flight are aborted. A cancelled run cannot be resumed or retried.</p>
-          <div class="field">
-            <label for="cancel-reason">
-              Reason <small>optional</small>
-            </label>
-            <input
-              id="cancel-reason"
-              type="text"
-              value={reason}
-              onInput={({ currentTarget }) => setReason(currentTarget.value)}
-            />
-          </div>
-          <p class="actions">
-            <button type="submit" class="first">
-              Cancel {runs}
-            </button>
-            <button type="button" onClick={close}>
-              Keep {count === 1 ? "it" : "them"}
-            </button>
-          </p>
-        </form>
-      )}
-    </Dialog>
+    <Question
+      title={`Cancel ${count === 1 ? "this run" : runs}?`}
+      submit={`Cancel ${runs}`}
+      close={`Keep ${count === 1 ? "it" : "them"}`}
+      onSubmit={() => onCancel(reason.trim())}
+      onClose={onClose}
+    >
+      <p>Steps in flight are aborted. A cancelled run cannot be resumed or retried.</p>
+      <TextField label="Reason" hint="optional" value={reason} onText={setReason} />
+    </Question>
   );
 }

@@ -1,3 +1,4 @@
+import { Button } from "./button.tsx";
 import { notify } from "./notices.tsx";
 
 /** A button that copies a text. */
@@ -11,8 +12,8 @@ export function Copy({ text, label = "Copy" }: { text: string | (() => string); 
     }
   };
   return (
-    <button type="button" class="small" onClick={() => void copy()}>
+    <Button class="small" onClick={() => void copy()}>
       {label}
-    </button>
+    </Button>
   );
 }

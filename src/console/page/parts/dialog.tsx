@@ -1,3 +1,4 @@
+import { Button } from "./button.tsx";
 import type { ComponentChildren } from "preact";
 import { useId, useLayoutEffect, useRef } from "preact/hooks";
 
@@ -26,13 +27,15 @@ export interface QuestionProps {
   readonly title: string;
   /** The word on the button that does it. */
   readonly submit: string;
+  /** The word on the button that closes it. @default "Cancel" */
+  readonly close?: string;
   readonly children?: ComponentChildren;
   onSubmit(): void;
   onClose(): void;
 }
 
-/** A question before an action. It is open for as long as it is rendered; Escape and "Cancel" close it. */
-export function Question({ title, submit, children, onSubmit, onClose }: QuestionProps) {
+/** A question before an action. It is open for as long as it is rendered; Escape and its last button close it. */
+export function Question({ title, submit, close: no = "Cancel", children, onSubmit, onClose }: QuestionProps) {
   return (
     <Dialog title={title} onClose={onClose}>
       {(close) => (
@@ -49,9 +52,7 @@ export function Question({ title, submit, children, onSubmit, onClose }: Questio
             <button type="submit" class="first">
               {submit}
             </button>
-            <button type="button" onClick={close}>
-              Cancel
-            </button>
+            <Button onClick={close}>{no}</Button>
           </div>
         </form>
       )}

@@ -1,8 +1,13 @@
+import { Button } from "./button.tsx";
+import { Problem } from "./states.tsx";
 import { useEffect, useId, useRef, useState } from "preact/hooks";
 import { ApiError } from "../server/api.ts";
 import { toApiError } from "../session.ts";
-import { hasField, resolve, toInitial, toKind, type JsonSchema } from "./schema.ts";
-import { Text, toVisible } from "./text.tsx";
+import { hasField, resolve, toInitial, toKind, type FieldKind, type JsonSchema } from "./schema.ts";
+import { Paragraph, Text, toVisible } from "./text.tsx";
+
+/** The schema of a form that only has its button. */
+export const noFields: JsonSchema = { type: "object", properties: {} };
 
 export interface FormProps {
   /** Undefined: any JSON is accepted. */
@@ -47,11 +52,7 @@ export function SchemaForm({ schema, initial, submit, disabled = false, onSubmit
       }}
     >
       <Field context={context} schema={root} path="" name="" value={value} isRequired onChange={setValue} />
-      {problem && problem.path === undefined && (
-        <p class="problem" role="alert">
-          <Text value={problem.message} />
-        </p>
-      )}
+      {problem && problem.path === undefined && <Problem message={problem.message} />}
       {/* A button that is disabled loses the focus. */}
       <button type="submit" class="first" disabled={disabled} aria-disabled={isSending}>
         {submit}
@@ -73,7 +74,9 @@ interface FormContext {
 /** Reads the field of an error such as `Invalid resume data: items.0.name: Expected a text`, if the form has that field. */
 function toFieldProblem({ message, status }: ApiError, root: JsonSchema): FieldProblem {
   const found = status === 400 ? /^[^:]+: ([\w$.[\]-]+): (.+)$/s.exec(message) : null;
-  return found && hasField(found[1]!, root) ? { path: found[1]!, message: found[2]! } : { path: undefined, message };
+  const [, path, text] = found ?? [];
+  const isField = path !== undefined && text !== undefined && hasField(path, root);
+  return isField ? { path, message: text } : { path: undefined, message };
 }
 
 interface FieldProps {
@@ -141,94 +144,47 @@ function ListField({ context, schema, path, name, value, onChange }: FieldProps)
             isRequired
             onChange={(next) => onChange(items.with(index, next))}
           />
-          <button type="button" class="small" onClick={() => onChange(items.toSpliced(index, 1))}>
+          <Button class="small" onClick={() => onChange(items.toSpliced(index, 1))}>
             Remove {index + 1}
-          </button>
+          </Button>
         </div>
       ))}
-      <button type="button" class="small" onClick={() => onChange([...items, toInitial(item, context.root) ?? null])}>
+      <Button class="small" onClick={() => onChange([...items, toInitial(item, context.root) ?? null])}>
         Add
-      </button>
+      </Button>
     </fieldset>
   );
 }
 
-function SimpleField({
-  context: { problem },
-  schema,
-  path,
-  name,
-  value,
-  isRequired,
-  onChange,
-  kind,
-}: FieldProps & { kind: "text" | "number" | "boolean" | "choice" | "json" }) {
+function SimpleField({ context: { problem }, ...props }: FieldProps & { kind: SimpleKind }) {
+  const { schema, path, name, value, isRequired, onChange, kind } = props;
   const id = useId();
   const isMissing = isRequired && (value === undefined || value === "");
   const found = problem?.path === path && path !== "" ? problem.message : undefined;
   const message = found !== undefined && isMissing && found.includes("undefined") ? "This field is required" : found;
   const described = { "aria-describedby": `${id}-more`, "aria-invalid": message !== undefined };
-  const common = { id, ...described, required: isRequired && kind !== "boolean" };
-  const label = schema.title ?? (name || "Value");
+  const input = { id, ...described, required: isRequired && kind !== "boolean", value, onChange };
   return (
     <div class="field" data-kind={kind}>
       <label for={id}>
-        <Text value={label} />
+        <Text value={schema.title ?? (name || "Value")} />
         {!isRequired && <small> optional</small>}
       </label>
-      {kind === "boolean" && (
-        <input
-          {...common}
-          type="checkbox"
-          checked={value === true}
-          onChange={({ currentTarget }) => onChange(currentTarget.checked)}
-        />
-      )}
-      {kind === "choice" && (
-        <select
-          {...common}
-          value={typeof value === "string" ? value : ""}
-          onChange={({ currentTarget }) => onChange(currentTarget.value === "" ? undefined : currentTarget.value)}
-        >
-          <option value="">Choose …</option>
-          {(schema.enum as string[]).map((one) => (
-            <option key={one} value={one}>
-              {toVisible(one)}
-            </option>
-          ))}
-        </select>
-      )}
-      {kind === "number" && (
-        <input
-          {...common}
-          type="text"
-          inputMode="decimal"
-          value={value === undefined ? "" : String(value)}
-          onInput={({ currentTarget }) => onChange(toNumber(currentTarget.value))}
-        />
-      )}
-      {kind === "text" && <TextInput {...common} schema={schema} value={value} onChange={onChange} />}
-      {kind === "json" && <JsonInput {...common} value={value} onChange={onChange} />}
+      {kind === "boolean" && <BooleanInput {...input} />}
+      {kind === "choice" && <ChoiceInput {...input} schema={schema} />}
+      {kind === "number" && <NumberInput {...input} />}
+      {kind === "text" && <TextInput {...input} schema={schema} />}
+      {kind === "json" && <JsonInput {...input} />}
       <div id={`${id}-more`}>
         <Description of={schema} />
-        {message !== undefined && (
-          <p class="problem" role="alert">
-            <Text value={message} />
-          </p>
-        )}
+        {message !== undefined && <Problem message={message} />}
       </div>
     </div>
   );
 }
+type SimpleKind = Exclude<FieldKind, "object" | "list">;
 
-function Description({ of: { description } }: { of: JsonSchema }) {
-  if (!description) return null;
-  return (
-    <p class="hint">
-      <Text value={description} />
-    </p>
-  );
-}
+const Description = ({ of: { description = "" } }: { of: JsonSchema }) => <Paragraph class="hint" text={description} />;
 
 interface InputProps {
   readonly id: string;
@@ -236,6 +192,40 @@ interface InputProps {
   readonly required: boolean;
   onChange(value: unknown): void;
 }
+
+const BooleanInput = ({ value, onChange, ...common }: InputProps) => (
+  <input
+    {...common}
+    type="checkbox"
+    checked={value === true}
+    onChange={({ currentTarget }) => onChange(currentTarget.checked)}
+  />
+);
+
+const ChoiceInput = ({ schema, value, onChange, ...common }: InputProps & { schema: JsonSchema }) => (
+  <select
+    {...common}
+    value={typeof value === "string" ? value : ""}
+    onChange={({ currentTarget }) => onChange(currentTarget.value === "" ? undefined : currentTarget.value)}
+  >
+    <option value="">Choose …</option>
+    {(schema.enum as string[]).map((one) => (
+      <option key={one} value={one}>
+        {toVisible(one)}
+      </option>
+    ))}
+  </select>
+);
+
+const NumberInput = ({ value, onChange, ...common }: InputProps) => (
+  <input
+    {...common}
+    type="text"
+    inputMode="decimal"
+    value={value === undefined ? "" : String(value)}
+    onInput={({ currentTarget }) => onChange(toNumber(currentTarget.value))}
+  />
+);
 
 function TextInput({ schema, value, onChange, ...common }: InputProps & { schema: JsonSchema }) {
   const text = typeof value === "string" ? value : "";

@@ -1,3 +1,4 @@
+import { Button } from "./button.tsx";
 import { useState } from "preact/hooks";
 import { Copy } from "./copy.tsx";
 import { toVisible } from "./text.tsx";
@@ -57,9 +58,9 @@ function Node({ name, value, open }: { name?: string; value: unknown; open: numb
             <Node key={key} name={key} value={child} open={open - 1} />
           ))}
           {entries.length > max && (
-            <button type="button" class="small" onClick={() => setMax(max + pageSize)}>
+            <Button class="small" onClick={() => setMax(max + pageSize)}>
               {entries.length - max} more
-            </button>
+            </Button>
           )}
         </div>
       )}
@@ -75,9 +76,9 @@ function Leaf({ value }: { value: unknown }) {
   return (
     <span data-type={type}>
       {text.slice(0, longText)}…{" "}
-      <button type="button" class="small" onClick={() => setWhole(true)}>
+      <Button class="small" onClick={() => setWhole(true)}>
         {text.length - longText} more characters
-      </button>
+      </Button>
     </span>
   );
 }

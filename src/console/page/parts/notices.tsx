@@ -1,3 +1,4 @@
+import { Button } from "./button.tsx";
 import { signal } from "@preact/signals";
 import { toApiError } from "../session.ts";
 import { Text } from "./text.tsx";
@@ -45,9 +46,9 @@ export function Notices() {
           <span>
             <Text value={text} /> {link && <a href={link.href}>{link.label}</a>}
           </span>
-          <button type="button" class="plain" aria-label="Dismiss" onClick={() => dismiss(id)}>
+          <Button class="plain" aria-label="Dismiss" onClick={() => dismiss(id)}>
             ×
-          </button>
+          </Button>
         </p>
       ))}
     </div>

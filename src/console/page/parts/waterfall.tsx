@@ -1,3 +1,4 @@
+import { Button } from "./button.tsx";
 import { Text } from "./text.tsx";
 import { toDuration } from "./time.tsx";
 
@@ -27,15 +28,14 @@ export function Waterfall({ label, rows, selected, onSelect }: WaterfallProps) {
     <ol class="waterfall" aria-label={label}>
       {rows.map(({ id, name, depth, status, from, to }) => (
         <li key={id}>
-          <button
-            type="button"
+          <Button
             class="plain"
             data-depth={Math.min(depth, 12)}
             aria-pressed={id === selected}
             onClick={() => onSelect(id)}
           >
             <Text value={name} />
-          </button>
+          </Button>
           <Bar status={status} left={(from - start) / (end - start)} right={((to ?? end) - start) / (end - start)} />
           <small>{to === undefined ? "running" : toDuration(to - from)}</small>
         </li>
