@@ -1,32 +1,31 @@
 import { ask } from "../../server/api.ts";
 import { useLoaded } from "../../server/load.ts";
-import { Empty, Show } from "../../parts/states.tsx";
+import { ShowList } from "../../parts/states.tsx";
 import { Status } from "../../parts/status.tsx";
-import { Text } from "../../parts/text.tsx";
+import { Text, Link, Paragraph } from "../../parts/text.tsx";
 import { toLink } from "../../place.ts";
 import type { AgentSummary } from "./agent-detail.ts";
 
 /** The agents, with their models and tools. */
 export function AgentList() {
   const agents = useLoaded((signal) => ask<AgentSummary[]>("/agents", { signal }), []);
+  const empty = (
+    <>
+      None yet: create one with <code>defineAgent()</code> in a file in <code>agents/</code>.
+    </>
+  );
   return (
     <>
       <h1>Agents</h1>
-      <Show of={agents}>
-        {(items) =>
-          items.length === 0 ? (
-            <Empty>
-              None yet: create one with <code>defineAgent()</code> in a file in <code>agents/</code>.
-            </Empty>
-          ) : (
-            <div class="columns">
-              {items.map((agent) => (
-                <AgentCard key={agent.id} agent={agent} />
-              ))}
-            </div>
-          )
-        }
-      </Show>
+      <ShowList of={agents} empty={empty}>
+        {(items) => (
+          <div class="columns">
+            {items.map((agent) => (
+              <AgentCard key={agent.id} agent={agent} />
+            ))}
+          </div>
+        )}
+      </ShowList>
     </>
   );
 }
@@ -35,16 +34,9 @@ function AgentCard({ agent: { id, name, description, model, status, tools } }: {
   return (
     <article class="panel card">
       <h2>
-        <a href={toLink(["agents", id])}>
-          <Text value={name} />
-        </a>{" "}
-        {status === "running" && <Status status="running" />}
+        <Link to={toLink(["agents", id])} text={name} /> {status === "running" && <Status status="running" />}
       </h2>
-      {description !== "" && (
-        <p>
-          <Text value={description} />
-        </p>
-      )}
+      <Paragraph text={description} />
       <p class="hint">
         <code>
           <Text value={model} />

@@ -2,7 +2,7 @@ import { ask, path } from "../../server/api.ts";
 import { useLoaded } from "../../server/load.ts";
 import { Json } from "../../parts/json.tsx";
 import { Empty, Show } from "../../parts/states.tsx";
-import { Text, toVisible } from "../../parts/text.tsx";
+import { Link, Paragraph, Text, toCount, toVisible } from "../../parts/text.tsx";
 import { toLink } from "../../place.ts";
 import type { AgentDetail, ToolDetail } from "./agent-detail.ts";
 import { conversationChanges } from "./conversation.ts";
@@ -22,11 +22,7 @@ export function Agent({ id }: { id: string }) {
             <h1>
               <Text value={name} />
             </h1>
-            {description !== "" && (
-              <p>
-                <Text value={description} />
-              </p>
-            )}
+            <Paragraph text={description} />
             <p class="hint">
               <code>
                 <Text value={model} />
@@ -73,20 +69,12 @@ function ToolView({ tool: { name, description, inputSchema, workflowId, agentId 
       </summary>
       {workflowId !== undefined && (
         <p>
-          Starts the workflow{" "}
-          <a href={toLink(["workflows", workflowId])}>
-            <Text value={workflowId} />
-          </a>
-          .
+          Starts the workflow <Link to={toLink(["workflows", workflowId])} text={workflowId} />.
         </p>
       )}
       {agentId !== undefined && (
         <p>
-          Asks the agent{" "}
-          <a href={toLink(["agents", agentId])}>
-            <Text value={agentId} />
-          </a>
-          .
+          Asks the agent <Link to={toLink(["agents", agentId])} text={agentId} />.
         </p>
       )}
       <Json label={`Input schema of ${name}`} value={inputSchema} depth={3} />
@@ -130,5 +118,3 @@ function UsageOfToday({ id }: { id: string }) {
     </>
   );
 }
-const toCount = (count: number, word: string): string =>
-  `${count.toLocaleString("en")} ${word}${count === 1 ? "" : "s"}`;

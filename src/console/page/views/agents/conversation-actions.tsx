@@ -2,9 +2,10 @@ import { useState } from "preact/hooks";
 import { conversationUser } from "../../acting-user.ts";
 import { ask, path, toQuery } from "../../server/api.ts";
 import { Question } from "../../parts/dialog.tsx";
+import { Button } from "../../parts/button.tsx";
+import { TextField } from "../../parts/field.tsx";
 import { act } from "../../parts/notices.tsx";
-import { Text } from "../../parts/text.tsx";
-import { canAct, whyNot } from "../../session.ts";
+import { Paragraph } from "../../parts/text.tsx";
 import { conversationChanges } from "./conversation.ts";
 
 export interface ConversationActionsProps {
@@ -21,11 +22,11 @@ export function ConversationActions({ agentId, id, title, onRenamed, onDeleted }
   const [text, setText] = useState(title);
   const url = path`/agents/${agentId}/conversations/${id}` + toQuery({ userId: conversationUser() });
   const close = (): void => setAsked(undefined);
-  const common = { type: "button", class: "small", disabled: !canAct(), title: whyNot() } as const;
   return (
     <div class="actions">
-      <button
-        {...common}
+      <Button
+        class="small"
+        acts
         aria-label={`Rename ${title}`}
         onClick={() => {
           setText(title);
@@ -33,10 +34,10 @@ export function ConversationActions({ agentId, id, title, onRenamed, onDeleted }
         }}
       >
         Rename
-      </button>
-      <button {...common} aria-label={`Delete ${title}`} onClick={() => setAsked("delete")}>
+      </Button>
+      <Button class="small" acts aria-label={`Delete ${title}`} onClick={() => setAsked("delete")}>
         Delete
-      </button>
+      </Button>
       {asked === "rename" && (
         <Question
           title="Rename the conversation"
@@ -44,17 +45,7 @@ export function ConversationActions({ agentId, id, title, onRenamed, onDeleted }
           onClose={close}
           onSubmit={() => void change("Renamed", () => ask(url, { method: "PATCH", body: { title: text } }), onRenamed)}
         >
-          <div class="field">
-            <label for="conversation-title">Title</label>
-            <input
-              id="conversation-title"
-              type="text"
-              required
-              maxLength={200}
-              value={text}
-              onInput={({ currentTarget }) => setText(currentTarget.value)}
-            />
-          </div>
+          <TextField label="Title" required maxLength={200} value={text} onText={setText} />
         </Question>
       )}
       {asked === "delete" && (
@@ -64,9 +55,7 @@ export function ConversationActions({ agentId, id, title, onRenamed, onDeleted }
           onClose={close}
           onSubmit={() => void change("Deleted", () => ask(url, { method: "DELETE" }), onDeleted)}
         >
-          <p>
-            <Text value={title} />
-          </p>
+          <Paragraph text={title} />
           <p>Its messages and files are removed, and a turn that runs is stopped. This cannot be undone.</p>
         </Question>
       )}

@@ -1,20 +1,17 @@
+import { Button } from "../../parts/button.tsx";
 import { useEffect, useState } from "preact/hooks";
 import { actingUser, canChooseUser } from "../../acting-user.ts";
 import { ask, path, toQuery } from "../../server/api.ts";
+import type { Page } from "../../executions.ts";
 import { useLoaded } from "../../server/load.ts";
 import { Empty, Show } from "../../parts/states.tsx";
 import { Status } from "../../parts/status.tsx";
 import { Text } from "../../parts/text.tsx";
 import { Time } from "../../parts/time.tsx";
 import { go, toLink } from "../../place.ts";
-import { canAct, whyNot } from "../../session.ts";
 import { conversationChanges, createConversation, type Conversation } from "./conversation.ts";
 import { ConversationActions } from "./conversation-actions.tsx";
 
-interface Page {
-  readonly items: readonly Conversation[];
-  readonly nextCursor: string | null;
-}
 const pageSize = 50;
 /** The time between two reads, for conversations of other clients. */
 const readMs = 10_000;
@@ -40,15 +37,9 @@ export function ConversationList({ agentId, memory = true, current }: Conversati
     <section class="conversations" aria-labelledby="conversations">
       <div class="actions heading">
         <h2 id="conversations">Conversations</h2>
-        <button
-          type="button"
-          class="first"
-          disabled={!canAct()}
-          title={whyNot()}
-          onClick={() => go(["agents", agentId, createConversation(agentId)])}
-        >
+        <Button class="first" acts onClick={() => go(["agents", agentId, createConversation(agentId)])}>
           New conversation
-        </button>
+        </Button>
       </div>
       {!memory && <p class="hint">This agent stores none: a chat lasts as long as its page.</p>}
       <Show of={conversations}>
@@ -61,9 +52,7 @@ export function ConversationList({ agentId, memory = true, current }: Conversati
               ))}
             </ul>
             {nextCursor !== null && (
-              <button type="button" onClick={() => setPages(Math.ceil(items.length / pageSize) + 1)}>
-                More
-              </button>
+              <Button onClick={() => setPages(Math.ceil(items.length / pageSize) + 1)}>More</Button>
             )}
           </>
         )}
@@ -118,12 +107,14 @@ function Row({
 }
 
 /** Reads the first pages. At most ten are shown. */
-async function readPages(agentId: string, count: number, signal: AbortSignal): Promise<Page> {
+async function readPages(agentId: string, count: number, signal: AbortSignal): Promise<Page<Conversation>> {
   const items: Conversation[] = [];
   let cursor: string | undefined;
   for (let page = 0; page < Math.min(count, 10); page++) {
     const query = toQuery({ userId: actingUser(), cursor, limit: pageSize });
-    const { items: more, nextCursor } = await ask<Page>(path`/agents/${agentId}/conversations` + query, { signal });
+    const { items: more, nextCursor } = await ask<Page<Conversation>>(path`/agents/${agentId}/conversations` + query, {
+      signal,
+    });
     items.push(...more);
     if (nextCursor === null) return { items, nextCursor };
     cursor = nextCursor;

@@ -1,10 +1,10 @@
 import { computed, signal, type ReadonlySignal } from "@preact/signals";
-import { DefaultChatTransport, type FileUIPart } from "ai";
+import type { FileUIPart } from "ai";
 import { conversationUser } from "../../../acting-user.ts";
-import { ApiError, ask, path, toHeaders, toQuery, toUrl } from "../../../server/api.ts";
+import { ApiError, ask, path, toQuery } from "../../../server/api.ts";
 import { toApiError } from "../../../session.ts";
 import { isLostConnection, isPassing, toProblem, type ChatProblem } from "./chat-problem.ts";
-import { SignalChat, type ChatMessage } from "./chat-state.ts";
+import { createTransport, SignalChat, type ChatMessage, type ChatPart } from "./chat-state.ts";
 import { conversationChanges, isNewConversation, wasStored, type Conversation } from "../conversation.ts";
 import { mergeMessages, readConversation, toMark, type OpenConversation } from "./open-conversation.ts";
 import { openClientCalls } from "../message/tool-parts.ts";
@@ -66,27 +66,9 @@ export class ChatSession {
   constructor(agentId: string, id: string) {
     this.#agentId = agentId;
     this.#id = id;
-    const api = toUrl(path`/agents/${agentId}/chat`);
-    const userId = this.#userId;
     this.#chat = new SignalChat({
       id,
-      transport: new DefaultChatTransport({
-        api,
-        headers: toHeaders,
-        prepareSendMessagesRequest: ({ messages, trigger, messageId }) => ({
-          // An agent without memory is sent everything each time.
-          body: {
-            id,
-            messages: this.#mark === "" ? messages : messages.slice(-1),
-            trigger,
-            messageId,
-            ...(userId !== undefined && { options: { userId } }),
-          },
-        }),
-        prepareReconnectToStreamRequest: () => ({
-          api: `${api}/${encodeURIComponent(id)}/stream${toQuery({ userId })}`,
-        }),
-      }),
+      transport: createTransport({ agentId, id, userId: this.#userId, isStored: () => this.#mark !== "" }),
       onError: (error) => this.#onError(error),
       onFinish: ({ message, finishReason }) => {
         if (finishReason) this.finishReasons.value = { ...this.finishReasons.value, [message.id]: finishReason };
@@ -121,21 +103,20 @@ export class ChatSession {
   }
 
   send(text: string, files: readonly FileUIPart[]): Promise<void> {
-    if (this.isOther.value) return this.#request(() => this.#append(text));
+    if (this.isOther.value) return this.#request(() => this.#post("messages", { text }));
     const id = this.#chat.generateId();
     // A message that the server has refused is replaced by this one.
     this.#chat.messages = this.#chat.messages.filter((message) => message.id !== this.#sent);
-    const parts = [...files, ...(text === "" ? [] : [{ type: "text" as const, text }])];
-    return this.#request(() => this.#chat.sendMessage({ id, role: "user", parts }), id);
+    return this.#request(() => this.#chat.sendMessage({ id, role: "user", parts: toParts(text, files) }), id);
   }
-  async #append(text: string): Promise<void> {
-    const to = path`/agents/${this.#agentId}/conversations/${this.#id}/messages` + toQuery({ userId: this.#userId });
-    await ask(to, { body: { text } });
+  /** Posts to a route of the conversation. */
+  async #post(name: "messages" | "stop", body: object): Promise<void> {
+    const to = path`/agents/${this.#agentId}/conversations/${this.#id}/${name}` + toQuery({ userId: this.#userId });
+    await ask(to, { body });
   }
   /** Replaces a message of the user, and all messages after it. */
   edit(messageId: string, text: string, files: readonly FileUIPart[]): Promise<void> {
-    const parts = [...files, ...(text === "" ? [] : [{ type: "text" as const, text }])];
-    return this.#request(() => this.#chat.sendMessage({ role: "user", parts, messageId }));
+    return this.#request(() => this.#chat.sendMessage({ role: "user", parts: toParts(text, files), messageId }));
   }
   regenerate(messageId: string): Promise<void> {
     return this.#request(() => this.#chat.regenerate({ messageId }));
@@ -154,11 +135,10 @@ export class ChatSession {
     if (!open.every((call) => call.toolCallId in outputs)) return;
     this.outputs.value = {};
     const send = async (): Promise<void> => {
-      for (const { toolCallId: id, tool } of open) {
-        const given = outputs[id]!; // each of them has one
-        if ("output" in given) await this.#chat.addToolOutput({ tool, toolCallId: id, output: given.output as never });
-        else
-          await this.#chat.addToolOutput({ state: "output-error", tool, toolCallId: id, errorText: given.errorText });
+      for (const call of open) {
+        const given = outputs[call.toolCallId];
+        if (given && "output" in given) await this.#chat.addToolOutput({ ...call, output: given.output as never });
+        else if (given) await this.#chat.addToolOutput({ ...call, ...given, state: "output-error" });
       }
       await this.#chat.sendMessage();
     };
@@ -187,8 +167,7 @@ export class ChatSession {
   async stop(): Promise<void> {
     const messageId = this.messages.value.at(-1)?.id;
     try {
-      const to = path`/agents/${this.#agentId}/conversations/${this.#id}/stop` + toQuery({ userId: this.#userId });
-      await ask(to, { body: { messageId } });
+      await this.#post("stop", { messageId });
     } catch (error) {
       if (toApiError(error).status !== 409) throw error; // it has ended by itself
     }
@@ -306,3 +285,8 @@ export class ChatSession {
     return readConversation(this.#agentId, this.#id, { userId: this.#userId, before, signal: this.#closing.signal });
   }
 }
+
+const toParts = (text: string, files: readonly FileUIPart[]): ChatPart[] => [
+  ...files,
+  ...(text === "" ? [] : [{ type: "text" as const, text }]),
+];

@@ -1,5 +1,6 @@
 import { signal, type ReadonlySignal } from "@preact/signals";
-import { AbstractChat, type ChatInit, type ChatState, type ChatStatus, type UIMessage } from "ai";
+import { AbstractChat, DefaultChatTransport, type ChatInit, type ChatState, type ChatStatus, type UIMessage } from "ai";
+import { path, toHeaders, toQuery, toUrl } from "../../../server/api.ts";
 
 /** The metadata that the server stores with a message. A message that is being sent or made has none. */
 interface MessageMetadata {
@@ -61,4 +62,31 @@ export class SignalChat extends AbstractChat<ChatMessage> {
     super({ ...init, state });
     this.shown = state.shown;
   }
+}
+
+interface TransportOptions {
+  readonly agentId: string;
+  readonly id: string;
+  readonly userId: string | undefined;
+  /** True if the server has earlier messages: only the last one is sent then. An agent without memory is sent all. */
+  isStored(): boolean;
+}
+
+/** Creates the requests of a conversation. */
+export function createTransport({
+  agentId,
+  id,
+  userId,
+  isStored,
+}: TransportOptions): DefaultChatTransport<ChatMessage> {
+  const api = toUrl(path`/agents/${agentId}/chat`);
+  const options = userId === undefined ? {} : { options: { userId } };
+  return new DefaultChatTransport({
+    api,
+    headers: toHeaders,
+    prepareSendMessagesRequest: ({ messages, trigger, messageId }) => ({
+      body: { id, messages: isStored() ? messages.slice(-1) : messages, trigger, messageId, ...options },
+    }),
+    prepareReconnectToStreamRequest: () => ({ api: `${api}/${encodeURIComponent(id)}/stream${toQuery({ userId })}` }),
+  });
 }

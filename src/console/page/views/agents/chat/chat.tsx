@@ -1,12 +1,12 @@
+import { Button } from "../../../parts/button.tsx";
 import { useEffect, useMemo } from "preact/hooks";
 import { conversationUser } from "../../../acting-user.ts";
 import { ask, path } from "../../../server/api.ts";
 import { reconnects } from "../../../server/live.ts";
 import { useLoaded } from "../../../server/load.ts";
 import { act } from "../../../parts/notices.tsx";
-import { Text } from "../../../parts/text.tsx";
+import { Text, Link } from "../../../parts/text.tsx";
 import { go, toLink } from "../../../place.ts";
-import { canAct, whyNot } from "../../../session.ts";
 import type { AgentDetail } from "../agent-detail.ts";
 import { ChatSession } from "./chat-session.ts";
 import { Composer } from "./composer.tsx";
@@ -36,9 +36,7 @@ export function Chat({ agentId, id }: { agentId: string; id: string }) {
       <section class="chat" aria-labelledby="chat-title">
         <div class="actions heading">
           <div>
-            <a href={toLink(["agents", agentId])}>
-              <Text value={name} />
-            </a>
+            <Link to={toLink(["agents", agentId])} text={name} />
             <h1 id="chat-title">
               <Text value={title ?? (session.phase.value === "opening" ? "…" : "New conversation")} />
             </h1>
@@ -77,9 +75,9 @@ function Messages({ session, agentId, id, agent }: MessagesProps) {
   return (
     <>
       {session.hasMore.value && (
-        <button type="button" class="small" onClick={showEarlier}>
+        <Button class="small" onClick={showEarlier}>
           Show earlier messages
-        </button>
+        </Button>
       )}
       {phase === "opening" && <p class="hint">Loading …</p>}
       {phase === "ready" && messages.length === 0 && (
@@ -104,9 +102,9 @@ function Messages({ session, agentId, id, agent }: MessagesProps) {
         ))}
       </div>
       {isAway && phase === "busy" && (
-        <button type="button" class="small to-end" onClick={toEnd}>
+        <Button class="small to-end" onClick={toEnd}>
           Go to the end
-        </button>
+        </Button>
       )}
     </>
   );
@@ -151,7 +149,7 @@ function ChatState({ session }: { session: ChatSession }) {
 }
 
 const TryAgain = ({ session }: { session: ChatSession }) => (
-  <button type="button" class="small" disabled={!canAct()} title={whyNot()} onClick={() => void session.tryAgain()}>
+  <Button class="small" acts onClick={() => void session.tryAgain()}>
     Try again
-  </button>
+  </Button>
 );

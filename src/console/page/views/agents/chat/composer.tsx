@@ -1,4 +1,6 @@
+import { Button } from "../../../parts/button.tsx";
 import type { FileUIPart } from "ai";
+import type { RefObject } from "preact";
 import { useEffect, useId, useRef, useState } from "preact/hooks";
 import { act, notify } from "../../../parts/notices.tsx";
 import { Text } from "../../../parts/text.tsx";
@@ -21,16 +23,12 @@ const mainId = "chat-message";
 
 /** The input of a message. Enter sends it, Shift+Enter begins a new line. */
 export function Composer({ session, edit }: ComposerProps) {
-  const own = useId();
-  const id = edit ? own : mainId;
   const [text, setText] = useState(edit?.text ?? "");
   const [files, setFiles] = useState<readonly FileUIPart[]>(edit?.files ?? []);
   const [isOver, setOver] = useState(false);
   const input = useRef<HTMLTextAreaElement>(null);
-  const chosen = useRef<HTMLInputElement>(null);
   const phase = session.phase.value;
-  const isBusy = phase === "busy";
-  const isEmpty = text.trim() === "" && files.length === 0;
+  const canSend = phase === "ready" && canAct() && (text.trim() !== "" || files.length > 0);
   useEffect(() => {
     if (phase !== "opening") input.current?.focus({ preventScroll: true });
   }, [phase === "opening"]);
@@ -40,7 +38,7 @@ export function Composer({ session, edit }: ComposerProps) {
     document.getElementById(mainId)?.focus();
   };
   const submit = (): void => {
-    if (phase !== "ready" || isEmpty || !canAct()) return;
+    if (!canSend) return;
     if (edit) {
       close();
       return void session.edit(edit.messageId, text, files);
@@ -65,52 +63,80 @@ export function Composer({ session, edit }: ComposerProps) {
     <form
       class={edit ? "composer" : "composer sticky"}
       data-over={isOver}
-      onSubmit={(event) => {
-        event.preventDefault();
-        submit();
-      }}
-      onDragOver={(event) => {
-        event.preventDefault();
-        setOver(true);
-      }}
+      onSubmit={handle(submit)}
+      onDragOver={handle(() => setOver(true))}
       onDragLeave={() => setOver(false)}
-      onDrop={(event) => {
-        event.preventDefault();
+      onDrop={handle(({ dataTransfer }: DragEvent) => {
         setOver(false);
-        if (canAct() && event.dataTransfer) void add(event.dataTransfer.files);
-      }}
+        if (canAct() && dataTransfer) void add(dataTransfer.files);
+      })}
     >
-      {files.length > 0 && (
-        <ul class="tags" aria-label="Files">
-          {files.map((file, index) => (
-            <li key={index} class="tag">
-              <Text value={file.filename ?? file.mediaType} />
-              <button
-                type="button"
-                class="plain"
-                aria-label={`Remove ${file.filename ?? file.mediaType}`}
-                onClick={() => setFiles(files.toSpliced(index, 1))}
-              >
-                ×
-              </button>
-            </li>
-          ))}
-        </ul>
-      )}
+      <Files files={files} onRemove={(index) => setFiles(files.toSpliced(index, 1))} />
+      <MessageInput
+        box={input}
+        isClosed={phase === "closed"}
+        {...{ text, setText, submit, add }}
+        close={edit && close}
+      />
+      <Actions {...{ session, canSend, add }} close={edit && close} onStopped={() => input.current?.focus()} />
+    </form>
+  );
+}
+
+/** Returns a listener that replaces what the browser would do. */
+const handle =
+  <E extends Event>(listener: (event: E) => void) =>
+  (event: E): void => {
+    event.preventDefault();
+    listener(event);
+  };
+
+function Files({ files, onRemove }: { files: readonly FileUIPart[]; onRemove: (index: number) => void }) {
+  if (files.length === 0) return null;
+  return (
+    <ul class="tags" aria-label="Files">
+      {files.map(({ filename, mediaType }, index) => (
+        <li key={index} class="tag">
+          <Text value={filename ?? mediaType} />
+          <Button class="plain" aria-label={`Remove ${filename ?? mediaType}`} onClick={() => onRemove(index)}>
+            ×
+          </Button>
+        </li>
+      ))}
+    </ul>
+  );
+}
+
+interface InputProps {
+  readonly box: RefObject<HTMLTextAreaElement | null>;
+  readonly isClosed: boolean;
+  readonly text: string;
+  setText(text: string): void;
+  submit(): void;
+  add(files: Iterable<File>): Promise<void>;
+  /** Ends the change of a message. Undefined for a new one. */
+  readonly close: (() => void) | undefined;
+}
+
+function MessageInput({ box, isClosed, text, setText, submit, add, close }: InputProps) {
+  const own = useId();
+  const id = close ? own : mainId;
+  return (
+    <>
       <label class="unseen" for={id}>
-        {edit ? "Changed message" : "Message"}
+        {close ? "Changed message" : "Message"}
       </label>
       <textarea
-        ref={input}
+        ref={box}
         id={id}
         rows={Math.min(8, Math.max(2, text.split("\n").length))}
         placeholder="Write a message"
-        disabled={!canAct() || phase === "closed"}
+        disabled={!canAct() || isClosed}
         title={whyNot()}
         value={text}
         onInput={({ currentTarget }) => setText(currentTarget.value)}
         onKeyDown={(event) => {
-          if (event.key === "Escape" && edit) close();
+          if (event.key === "Escape") close?.();
           if (event.key !== "Enter" || event.shiftKey || event.isComposing) return;
           event.preventDefault();
           submit();
@@ -122,46 +148,50 @@ export function Composer({ session, edit }: ComposerProps) {
           void add(pasted);
         }}
       />
-      <div class="actions">
-        <input
-          ref={chosen}
-          type="file"
-          multiple
-          hidden
-          onChange={({ currentTarget }) => {
-            void add([...(currentTarget.files ?? [])]);
-            currentTarget.value = "";
-          }}
-        />
-        <button type="submit" class="first" disabled={isEmpty || phase !== "ready" || !canAct()} title={whyNot()}>
-          {edit ? "Send the change" : "Send"}
-        </button>
-        {!edit && isBusy && (
-          <button
-            type="button"
-            disabled={!canAct()}
-            title={whyNot()}
-            onClick={() => {
-              void act("Stopped", () => session.stop());
-              input.current?.focus();
-            }}
-          >
-            Stop
-          </button>
-        )}
-        {edit && (
-          <button type="button" onClick={close}>
-            Cancel
-          </button>
-        )}
-        {!session.isOther.value && (
-          <button type="button" disabled={!canAct()} title={whyNot()} onClick={() => chosen.current?.click()}>
-            Add files
-          </button>
-        )}
-        {!edit && <LiveRegion session={session} />}
-      </div>
-    </form>
+    </>
+  );
+}
+
+interface ActionProps extends Pick<InputProps, "add" | "close"> {
+  readonly session: ChatSession;
+  readonly canSend: boolean;
+  onStopped(): void;
+}
+
+function Actions({ session, canSend, add, close, onStopped }: ActionProps) {
+  const chosen = useRef<HTMLInputElement>(null);
+  const stop = (): void => {
+    void act("Stopped", () => session.stop());
+    onStopped();
+  };
+  return (
+    <div class="actions">
+      <input
+        ref={chosen}
+        type="file"
+        multiple
+        hidden
+        onChange={({ currentTarget }) => {
+          void add([...(currentTarget.files ?? [])]);
+          currentTarget.value = "";
+        }}
+      />
+      <Button type="submit" class="first" acts disabled={!canSend}>
+        {close ? "Send the change" : "Send"}
+      </Button>
+      {!close && session.phase.value === "busy" && (
+        <Button acts onClick={stop}>
+          Stop
+        </Button>
+      )}
+      {close && <Button onClick={close}>Cancel</Button>}
+      {!session.isOther.value && (
+        <Button acts onClick={() => chosen.current?.click()}>
+          Add files
+        </Button>
+      )}
+      {!close && <LiveRegion session={session} />}
+    </div>
   );
 }
 

@@ -1,11 +1,12 @@
-import { useId, useState } from "preact/hooks";
+import { useState } from "preact/hooks";
+import { Button } from "../../../parts/button.tsx";
+import { TextField } from "../../../parts/field.tsx";
 import { act } from "../../../parts/notices.tsx";
-import { canAct, whyNot } from "../../../session.ts";
+import { canAct } from "../../../session.ts";
 import type { ChatSession } from "../chat/chat-session.ts";
 
 /** The buttons that approve or deny a tool call. */
 export function Decision({ session, approvalId, name }: { session: ChatSession; approvalId: string; name: string }) {
-  const id = useId();
   const [reason, setReason] = useState("");
   const [isSent, setSent] = useState(false);
   const decide = async (approved: boolean): Promise<void> => {
@@ -13,29 +14,23 @@ export function Decision({ session, approvalId, name }: { session: ChatSession; 
     await act(approved ? `Approved ${name}` : `Denied ${name}`, () => session.decide(approvalId, approved, reason));
     setSent(false);
   };
-  const common = { type: "button", disabled: isSent || !canAct(), title: whyNot() } as const;
   return (
     <div class="decision">
-      <div class="field">
-        <label for={id}>
-          Reason<small> optional</small>
-        </label>
-        <input
-          id={id}
-          type="text"
-          maxLength={1_000}
-          disabled={!canAct()}
-          value={reason}
-          onInput={({ currentTarget }) => setReason(currentTarget.value)}
-        />
-      </div>
+      <TextField
+        label="Reason"
+        hint="optional"
+        maxLength={1_000}
+        disabled={!canAct()}
+        value={reason}
+        onText={setReason}
+      />
       <div class="actions">
-        <button {...common} class="first" onClick={() => void decide(true)}>
+        <Button class="first" acts disabled={isSent} onClick={() => void decide(true)}>
           Approve
-        </button>
-        <button {...common} onClick={() => void decide(false)}>
+        </Button>
+        <Button acts disabled={isSent} onClick={() => void decide(false)}>
           Deny
-        </button>
+        </Button>
       </div>
     </div>
   );

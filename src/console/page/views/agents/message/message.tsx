@@ -1,10 +1,10 @@
+import { Button } from "../../../parts/button.tsx";
 import { isToolUIPart } from "ai";
 import { Component } from "preact";
 import { useState } from "preact/hooks";
 import { Json } from "../../../parts/json.tsx";
 import { Text, toVisible } from "../../../parts/text.tsx";
 import { Time, toDuration } from "../../../parts/time.tsx";
-import { canAct, whyNot } from "../../../session.ts";
 import type { AgentDetail } from "../agent-detail.ts";
 import type { ChatSession } from "../chat/chat-session.ts";
 import type { ChatMessage, ChatPart } from "../chat/chat-state.ts";
@@ -64,9 +64,9 @@ function OwnMessage({ session, message, isLastOwn, phase }: MessageProps) {
       <footer>
         {createdAt && <Time at={createdAt} />}
         {isLastOwn && phase === "ready" && !session.isOther.value && (
-          <button type="button" class="small" disabled={!canAct()} title={whyNot()} onClick={() => setEdited(true)}>
+          <Button class="small" acts onClick={() => setEdited(true)}>
             Edit
-          </button>
+          </Button>
         )}
       </footer>
     </article>
@@ -97,15 +97,9 @@ function Answer(props: MessageProps) {
             </span>
           )}
           {isLast && phase === "ready" && !session.isOther.value && (
-            <button
-              type="button"
-              class="small"
-              disabled={!canAct()}
-              title={whyNot()}
-              onClick={() => void session.regenerate(message.id)}
-            >
+            <Button class="small" acts onClick={() => void session.regenerate(message.id)}>
               Regenerate
-            </button>
+            </Button>
           )}
         </footer>
       )}

@@ -1,6 +1,8 @@
+import { Button } from "../../../parts/button.tsx";
 import { useState } from "preact/hooks";
 import { conversationUser } from "../../../acting-user.ts";
 import { ask, path, toQuery } from "../../../server/api.ts";
+import type { Page } from "../../../executions.ts";
 import { useLoaded } from "../../../server/load.ts";
 import { Copy } from "../../../parts/copy.tsx";
 import { Json } from "../../../parts/json.tsx";
@@ -36,11 +38,6 @@ export interface ModelCallsProps {
   /** True while the answer is being made: the calls are read again at its end. */
   readonly isMade: boolean;
 }
-interface Page {
-  readonly items: readonly ModelCall[];
-  readonly nextCursor: string | null;
-}
-
 /** The calls of models that have made an answer. They are read when they are opened. */
 export function ModelCalls(props: ModelCallsProps) {
   const [isOpen, setOpen] = useState(false);
@@ -58,10 +55,10 @@ function Calls({ agentId, conversationId, messageId, isMade }: ModelCallsProps) 
     async (signal) => {
       const url = path`/agents/${agentId}/conversations/${conversationId}/turns/${messageId}/steps`;
       try {
-        const read = (cursor?: string): Promise<Page> =>
-          ask<Page>(url + toQuery({ userId: conversationUser(), cursor }), { signal });
+        const read = (cursor?: string): Promise<Page<ModelCall>> =>
+          ask<Page<ModelCall>>(url + toQuery({ userId: conversationUser(), cursor }), { signal });
         const pages = await Promise.all([read(), ...cursors.map(read)]);
-        return { items: pages.flatMap(({ items }) => items), nextCursor: pages.at(-1)!.nextCursor };
+        return { items: pages.flatMap(({ items }) => items), nextCursor: pages.at(-1)?.nextCursor ?? null };
       } catch (error) {
         if (toApiError(error).status === 404) return null;
         throw error;
@@ -69,6 +66,7 @@ function Calls({ agentId, conversationId, messageId, isMade }: ModelCallsProps) 
     },
     [messageId, isMade, cursors],
   );
+  const next = calls.value?.nextCursor ?? null;
   return (
     <Show of={calls}>
       {(found) =>
@@ -83,10 +81,10 @@ function Calls({ agentId, conversationId, messageId, isMade }: ModelCallsProps) 
                 </li>
               ))}
             </ol>
-            {found.nextCursor !== null && (
-              <button type="button" class="small" onClick={() => setCursors([...cursors, found.nextCursor!])}>
+            {next !== null && (
+              <Button class="small" onClick={() => setCursors([...cursors, next])}>
                 More
-              </button>
+              </Button>
             )}
           </>
         )

@@ -1,8 +1,10 @@
+import type { ComponentChildren } from "preact";
 import { useEffect } from "preact/hooks";
 import { ask, path } from "../../../server/api.ts";
-import { onChange, type ExecutionStatus, type SuspensionKind } from "../../../server/live.ts";
+import { onChange } from "../../../server/live.ts";
 import { useLoaded } from "../../../server/load.ts";
-import { SchemaForm } from "../../../parts/form.tsx";
+import { executionPath, resume, toBranches, type ExecutionState, type PendingBranch } from "../../../executions.ts";
+import { noFields, SchemaForm } from "../../../parts/form.tsx";
 import { Json } from "../../../parts/json.tsx";
 import { notify } from "../../../parts/notices.tsx";
 import { Show } from "../../../parts/states.tsx";
@@ -12,20 +14,6 @@ import { Time } from "../../../parts/time.tsx";
 import { runLink } from "../../../place.ts";
 import { canAct, whyNot } from "../../../session.ts";
 import { findResumeSchema, type WorkflowDefinition } from "../../../workflows.ts";
-
-interface Branch {
-  readonly stepId: string;
-  readonly kind: SuspensionKind;
-  readonly reason: string;
-  readonly data?: unknown;
-  readonly wakeAt?: string;
-  readonly deadline?: string;
-  readonly event?: string;
-}
-interface State {
-  readonly status: ExecutionStatus;
-  readonly suspension?: Branch & { readonly pending?: readonly Branch[] };
-}
 
 export interface SuspendedCallProps {
   readonly workflowId: string;
@@ -50,11 +38,11 @@ export function SuspendedCall({ workflowId, executionId, isOpen, onResumed }: Su
 }
 
 function Wait({ workflowId, executionId, onResumed }: Omit<SuspendedCallProps, "isOpen">) {
-  const run = path`/workflows/${workflowId}/executions/${executionId}`;
+  const of = { workflowId, executionId };
   const wait = useLoaded(
     async (signal) => {
       const [state, definition] = await Promise.all([
-        ask<State>(`${run}/state`, { signal }),
+        ask<ExecutionState>(`${executionPath(of)}/state`, { signal }),
         ask<WorkflowDefinition>(path`/workflows/${workflowId}`, { signal }),
       ]);
       return { state, definition };
@@ -71,51 +59,31 @@ function Wait({ workflowId, executionId, onResumed }: Omit<SuspendedCallProps, "
       }),
     [executionId],
   );
-  const resume = async (branch: Branch, resumeData: unknown): Promise<void> => {
-    const body = { resumeData, ...(branch.kind !== "system" && { options: { stepId: branch.stepId } }) };
-    await ask(`${run}/resume`, { body, headers: { prefer: "respond-async" } });
+  const answer = async (branch: PendingBranch, value: unknown): Promise<void> => {
+    await resume(of, branch, value);
     notify("done", "Resumed");
     wait.reload();
     onResumed();
   };
   return (
     <Show of={wait}>
-      {({ state: { status, suspension }, definition }) => (
+      {({ state, definition }) => (
         <>
-          {(suspension?.pending ?? (suspension ? [suspension] : [])).map((branch) => (
+          {toBranches(state).map((branch) => (
             <section key={branch.stepId} class="decision" title={whyNot()} aria-label={`Wait of ${branch.stepId}`}>
               <p>
-                <Status status={status} kind={branch.kind} /> <Text value={branch.reason} />
-                {branch.event !== undefined && (
-                  <>
-                    {" "}
-                    · event <Text value={branch.event} />
-                  </>
-                )}
-                {branch.wakeAt !== undefined && (
-                  <>
-                    {" "}
-                    · continues <Time at={branch.wakeAt} />
-                  </>
-                )}
-                {branch.deadline !== undefined && (
-                  <>
-                    {" "}
-                    · ends <Time at={branch.deadline} />
-                  </>
-                )}
+                <Status status={state.status} kind={branch.kind} /> <Text value={branch.reason} />
+                <Detail label="event">{branch.event !== undefined && <Text value={branch.event} />}</Detail>
+                <Detail label="continues">{branch.wakeAt !== undefined && <Time at={branch.wakeAt} />}</Detail>
+                <Detail label="ends">{branch.deadline !== undefined && <Time at={branch.deadline} />}</Detail>
               </p>
               {branch.data !== undefined && <Json label="Data of the suspension" value={branch.data} depth={2} />}
               {branch.kind !== "timer" && branch.kind !== "event" && (
                 <SchemaForm
-                  schema={
-                    branch.kind === "person"
-                      ? findResumeSchema(definition, branch.stepId)
-                      : { type: "object", properties: {} }
-                  }
+                  schema={branch.kind === "person" ? findResumeSchema(definition, branch.stepId) : noFields}
                   submit="Resume"
                   disabled={!canAct()}
-                  onSubmit={(value) => resume(branch, value)}
+                  onSubmit={(value) => answer(branch, value)}
                 />
               )}
             </section>
@@ -125,3 +93,11 @@ function Wait({ workflowId, executionId, onResumed }: Omit<SuspendedCallProps, "
     </Show>
   );
 }
+
+const Detail = ({ label, children }: { label: string; children: ComponentChildren }) =>
+  children ? (
+    <>
+      {" "}
+      · {label} {children}
+    </>
+  ) : null;
