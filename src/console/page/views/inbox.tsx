@@ -1,6 +1,7 @@
+import { Button } from "../parts/button.tsx";
 import { useEffect } from "preact/hooks";
 import { actingUser, canChooseUser } from "../acting-user.ts";
-import { Empty } from "../parts/states.tsx";
+import { Empty, Show } from "../parts/states.tsx";
 import { Text } from "../parts/text.tsx";
 import { toLink } from "../place.ts";
 import {
@@ -36,20 +37,11 @@ export function Inbox() {
   useEffect(() => leaveForms, []);
   const entries = waitingEntries.value;
   const approvals = waitingApprovals.value;
-  const error = waitingError.value;
   const isEmpty = entries?.length === 0 && approvals?.length === 0;
   return (
     <>
       <h1>Inbox</h1>
-      {error && (
-        <p class="problem" role="alert">
-          <Text value={error.message} />{" "}
-          <button type="button" class="small" onClick={readWaiting}>
-            Try again
-          </button>
-        </p>
-      )}
-      {entries === undefined && !error && <p class="hint">Loading …</p>}
+      <Show of={{ value: entries, error: waitingError.value, reload: readWaiting }}>{() => null}</Show>
       {isEmpty && (
         <Empty>
           Nothing waits for a person. Steps that call <code>suspend()</code> and tool calls that need an approval appear
@@ -62,9 +54,7 @@ export function Inbox() {
       {hasMoreApprovals.value && <p class="hint">More tool calls wait: the oldest {approvals?.length} are shown.</p>}
       {olderWaiting.value === "page" && (
         <p>
-          <button type="button" onClick={showOlder}>
-            Show older ones
-          </button>
+          <Button onClick={showOlder}>Show older ones</Button>
         </p>
       )}
       {olderWaiting.value === "elsewhere" && (

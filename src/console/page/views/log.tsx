@@ -1,5 +1,6 @@
 import { useEffect, useRef, useState } from "preact/hooks";
 import { toQuery } from "../server/api.ts";
+import { Choice, TextField } from "../parts/field.tsx";
 import { Json } from "../parts/json.tsx";
 import { Empty } from "../parts/states.tsx";
 import { toVisible } from "../parts/text.tsx";
@@ -24,69 +25,24 @@ const max = 1_000;
 const levels = ["trace", "debug", "info", "warn", "error", "fatal"];
 const ids = ["workflowId", "agentId", "executionId"] as const;
 
+type LogFilter = Readonly<Record<string, string | undefined>>;
+
 /** The log of the server, as it is written. */
 export function Log() {
   const { query } = place.value;
   const filter = Object.fromEntries(["level", ...ids].map((name) => [name, query.get(name) ?? undefined]));
   const { level = "info" } = filter;
-  const [records, setRecords] = useState<readonly LogRecord[]>([]);
+  const records = useRecords(toQuery({ ...filter, level, limit: 500 }));
   const [isFollowing, setFollowing] = useState(true);
   const end = useRef<HTMLDivElement>(null);
-  const asked = toQuery({ ...filter, level, limit: 500 });
-
-  useEffect(() => {
-    let fresh: LogRecord[] = [];
-    let timer: ReturnType<typeof setTimeout> | undefined;
-    const add = (): void => {
-      timer = undefined;
-      const added = fresh;
-      fresh = [];
-      setRecords((before) => [...before, ...added].slice(-max));
-    };
-    const close = openSocket(`/ws/logs${asked}`, {
-      onMessage({ type, data }) {
-        if (type === "LOGS_SNAPSHOT") {
-          fresh = [];
-          setRecords(data as LogRecord[]);
-        } else if (type === "LOG") {
-          fresh.push(data as LogRecord);
-          timer ??= setTimeout(add, 100); // many records are one change of the page
-        }
-      },
-    });
-    return () => {
-      close();
-      clearTimeout(timer);
-    };
-  }, [asked]);
   useEffect(() => {
     if (isFollowing) end.current?.scrollIntoView({ block: "nearest" });
   }, [records, isFollowing]);
-
-  const change = (name: string, value: string): void => setQuery({ ...filter, [name]: value });
   return (
     <>
       <h1>Log</h1>
       <div class="filters">
-        <div class="field">
-          <label for="log-level">Level from</label>
-          <select id="log-level" value={level} onChange={(event) => change("level", event.currentTarget.value)}>
-            {levels.map((one) => (
-              <option key={one}>{one}</option>
-            ))}
-          </select>
-        </div>
-        {ids.map((name) => (
-          <div class="field" key={name}>
-            <label for={`log-${name}`}>{names[name]}</label>
-            <input
-              id={`log-${name}`}
-              type="text"
-              value={filter[name] ?? ""}
-              onChange={(event) => change(name, event.currentTarget.value.trim())}
-            />
-          </div>
-        ))}
+        <LogFilters filter={{ ...filter, level }} onChange={(change) => setQuery({ ...filter, ...change })} />
         <div class="field" data-kind="boolean">
           <input
             id="log-follow"
@@ -104,6 +60,59 @@ export function Log() {
         ))}
       </ol>
       <div ref={end} />
+    </>
+  );
+}
+
+/** Follows the log with this query. */
+function useRecords(query: string): readonly LogRecord[] {
+  const [records, setRecords] = useState<readonly LogRecord[]>([]);
+  useEffect(() => {
+    let fresh: LogRecord[] = [];
+    let timer: ReturnType<typeof setTimeout> | undefined;
+    const add = (): void => {
+      timer = undefined;
+      const added = fresh;
+      fresh = [];
+      setRecords((before) => [...before, ...added].slice(-max));
+    };
+    const close = openSocket(`/ws/logs${query}`, {
+      onMessage({ type, data }) {
+        if (type === "LOGS_SNAPSHOT") {
+          fresh = [];
+          setRecords(data as LogRecord[]);
+        } else if (type === "LOG") {
+          fresh.push(data as LogRecord);
+          timer ??= setTimeout(add, 100); // many records are one change of the page
+        }
+      },
+    });
+    return () => {
+      close();
+      clearTimeout(timer);
+    };
+  }, [query]);
+  return records;
+}
+
+function LogFilters({ filter, onChange }: { filter: LogFilter; onChange: (change: LogFilter) => void }) {
+  return (
+    <>
+      <Choice
+        id="log-level"
+        label="Level from"
+        value={filter["level"]}
+        choices={levels}
+        onChange={(level) => onChange({ level })}
+      />
+      {ids.map((name) => (
+        <TextField
+          key={name}
+          label={names[name]}
+          value={filter[name] ?? ""}
+          onDone={(text) => onChange({ [name]: text.trim() })}
+        />
+      ))}
     </>
   );
 }

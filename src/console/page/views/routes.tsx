@@ -1,6 +1,7 @@
 import { useState } from "preact/hooks";
 import { ask } from "../server/api.ts";
 import { useLoaded } from "../server/load.ts";
+import { TextField } from "../parts/field.tsx";
 import { Show } from "../parts/states.tsx";
 import { Text } from "../parts/text.tsx";
 
@@ -24,15 +25,7 @@ export function Routes() {
     <>
       <h1>Routes</h1>
       <div class="filters">
-        <div class="field">
-          <label for="route-text">Path</label>
-          <input
-            id="route-text"
-            type="search"
-            value={text}
-            onInput={({ currentTarget }) => setText(currentTarget.value)}
-          />
-        </div>
+        <TextField label="Path" type="search" value={text} onText={setText} />
       </div>
       <Show of={routes}>
         {({ routes: all }) => (
@@ -47,36 +40,42 @@ export function Routes() {
             </thead>
             <tbody>
               {all
-                .filter((route) => route.path.includes(text))
-                .map(({ method, path, access, why, except, action, isCustom }) => (
-                  <tr key={`${method} ${path}`}>
-                    <th scope="row">
-                      <code>
-                        {method} <Text value={path} />
-                      </code>
-                      {isCustom && <span class="tag">yours</span>}
-                    </th>
-                    <td data-label="Access">
-                      <span class="status" data-status={access}>
-                        {access}
-                      </span>
-                    </td>
-                    <td data-label="Rule">
-                      <Text value={why} />
-                      {except.length > 0 && (
-                        <small>
-                          {" "}
-                          except <Text value={except.join(", ")} />
-                        </small>
-                      )}
-                    </td>
-                    <td data-label="Action">{action ?? "–"}</td>
-                  </tr>
+                .filter(({ path }) => path.includes(text))
+                .map((route) => (
+                  <Row key={`${route.method} ${route.path}`} route={route} />
                 ))}
             </tbody>
           </table>
         )}
       </Show>
     </>
+  );
+}
+
+function Row({ route: { method, path, access, why, except, action, isCustom } }: { route: ListedRoute }) {
+  return (
+    <tr>
+      <th scope="row">
+        <code>
+          {method} <Text value={path} />
+        </code>
+        {isCustom && <span class="tag">yours</span>}
+      </th>
+      <td data-label="Access">
+        <span class="status" data-status={access}>
+          {access}
+        </span>
+      </td>
+      <td data-label="Rule">
+        <Text value={why} />
+        {except.length > 0 && (
+          <small>
+            {" "}
+            except <Text value={except.join(", ")} />
+          </small>
+        )}
+      </td>
+      <td data-label="Action">{action ?? "–"}</td>
+    </tr>
   );
 }

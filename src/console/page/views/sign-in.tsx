@@ -1,5 +1,6 @@
+import { Problem } from "../parts/states.tsx";
 import { useState } from "preact/hooks";
-import { Text } from "../parts/text.tsx";
+import { TextField } from "../parts/field.tsx";
 import { useTokenOf } from "../session.ts";
 
 /** Asks for a token. In `dev`, the link in the terminal needs none. */
@@ -12,28 +13,14 @@ export function SignIn({ reason }: { reason: string | undefined }) {
         This server asks for a token. Use one of its users, or open the link that <code>agentserve dev</code> has
         printed.
       </p>
-      {reason !== undefined && (
-        <p class="problem" role="alert">
-          <Text value={reason} />
-        </p>
-      )}
+      {reason !== undefined && <Problem message={reason} />}
       <form
         onSubmit={(event) => {
           event.preventDefault();
           void useTokenOf(token.trim());
         }}
       >
-        <div class="field">
-          <label for="token">Token</label>
-          <input
-            id="token"
-            type="password"
-            autocomplete="off"
-            required
-            value={token}
-            onInput={({ currentTarget }) => setToken(currentTarget.value)}
-          />
-        </div>
+        <TextField label="Token" type="password" autocomplete="off" required value={token} onText={setToken} />
         <button type="submit" class="first" disabled={token.trim() === ""}>
           Sign in
         </button>

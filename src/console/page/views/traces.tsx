@@ -1,7 +1,7 @@
 import { useEffect, useState } from "preact/hooks";
 import { Json } from "../parts/json.tsx";
 import { Empty } from "../parts/states.tsx";
-import { Text } from "../parts/text.tsx";
+import { Text, toCount } from "../parts/text.tsx";
 import { toDuration } from "../parts/time.tsx";
 import { Waterfall, type WaterfallRow } from "../parts/waterfall.tsx";
 import { dropped, listenForSpans, traces, type Span, type Trace } from "../traces.ts";
@@ -46,7 +46,7 @@ function TraceView({ trace, isOpen, onToggle }: { trace: Trace; isOpen: boolean;
           <Text value={first.name} />
         </strong>{" "}
         <small>
-          {first.startTime.slice(11, 23)} · {trace.spans.length === 1 ? "1 span" : `${trace.spans.length} spans`}
+          {first.startTime.slice(11, 23)} · {toCount(trace.spans.length, "span")}
           {first.endTime && ` · ${toDuration(toTime(first.endTime) - toTime(first.startTime))}`}
         </small>
         {trace.spans.some(isFailed) && (

@@ -1,3 +1,4 @@
+import { Button } from "../parts/button.tsx";
 import { useState } from "preact/hooks";
 import { actingUser } from "../acting-user.ts";
 import { ask, path, toQuery } from "../server/api.ts";
@@ -7,7 +8,7 @@ import { Json } from "../parts/json.tsx";
 import { act, notify } from "../parts/notices.tsx";
 import type { JsonSchema } from "../parts/schema.ts";
 import { Show } from "../parts/states.tsx";
-import { Text } from "../parts/text.tsx";
+import { Text, Paragraph } from "../parts/text.tsx";
 import { go, toLink } from "../place.ts";
 import { canAct } from "../session.ts";
 
@@ -37,11 +38,7 @@ export function Workflow({ id }: { id: string }) {
           <h1>
             <Text value={found.name} />
           </h1>
-          {found.purpose !== "" && (
-            <p>
-              <Text value={found.purpose} />
-            </p>
-          )}
+          <Paragraph text={found.purpose} />
           <p>
             <a href={toLink(["runs"], { workflow: id })}>Its runs</a>
           </p>
@@ -70,9 +67,10 @@ function Start({ workflow: { id, inputSchema } }: { workflow: WorkflowDetail }) 
     act("Filled in like the last run", async () => {
       const query = toQuery({ workflowId: id, include: "values", limit: 1 });
       const { items } = await ask<{ items: { input?: unknown }[] }>(`/executions${query}`);
-      if (items.length === 0) throw new Error("There is no run yet");
-      if (items[0]!.input === undefined) throw new Error("You may not see the input of the last run");
-      setFilled(({ count }) => ({ count: count + 1, input: items[0]!.input }));
+      const [last] = items;
+      if (!last) throw new Error("There is no run yet");
+      if (last.input === undefined) throw new Error("You may not see the input of the last run");
+      setFilled(({ count }) => ({ count: count + 1, input: last.input }));
     });
   const start = async (input: unknown): Promise<void> => {
     const userId = actingUser();
@@ -93,9 +91,9 @@ function Start({ workflow: { id, inputSchema } }: { workflow: WorkflowDetail }) 
         onSubmit={start}
       />
       <p>
-        <button type="button" class="small" onClick={() => void fill()}>
+        <Button class="small" onClick={() => void fill()}>
           Like the last run
-        </button>
+        </Button>
       </p>
     </>
   );
@@ -123,11 +121,7 @@ function Steps({ steps }: { steps: readonly StepDetail[] }) {
                 </>
               )}
             </small>
-            {step.purpose !== "" && (
-              <p class="hint">
-                <Text value={step.purpose} />
-              </p>
-            )}
+            <Paragraph text={step.purpose} class="hint" />
             {shown.length > 0 && (
               <details>
                 <summary>Schemas</summary>

@@ -1,7 +1,7 @@
 import { ask } from "../server/api.ts";
 import { useLoaded } from "../server/load.ts";
-import { Empty, Show } from "../parts/states.tsx";
-import { Text } from "../parts/text.tsx";
+import { ShowList } from "../parts/states.tsx";
+import { Link, Paragraph, Text, toCount } from "../parts/text.tsx";
 import { toLink } from "../place.ts";
 
 interface WorkflowSummary {
@@ -14,43 +14,34 @@ interface WorkflowSummary {
 /** All workflows. */
 export function Workflows() {
   const workflows = useLoaded((signal) => ask<WorkflowSummary[]>("/workflows", { signal }), []);
+  const empty = (
+    <>
+      None yet: create one with <code>defineWorkflow()</code> and export it from a file in <code>workflows/</code>.
+    </>
+  );
   return (
     <>
       <h1>Workflows</h1>
-      <Show of={workflows}>
-        {(items) =>
-          items.length === 0 ? (
-            <Empty>
-              None yet: create one with <code>defineWorkflow()</code> and export it from a file in{" "}
-              <code>workflows/</code>.
-            </Empty>
-          ) : (
-            <ul class="cards">
-              {items.map(({ id, name, purpose, stepsCount }) => (
-                <li key={id} class="panel">
-                  <h2>
-                    <a href={toLink(["workflows", id])}>
-                      <Text value={name} />
-                    </a>
-                  </h2>
-                  {purpose !== "" && (
-                    <p>
-                      <Text value={purpose} />
-                    </p>
-                  )}
-                  <p class="hint">
-                    <code>
-                      <Text value={id} />
-                    </code>{" "}
-                    · {stepsCount === 1 ? "1 step" : `${stepsCount} steps`} ·{" "}
-                    <a href={toLink(["runs"], { workflow: id })}>its runs</a>
-                  </p>
-                </li>
-              ))}
-            </ul>
-          )
-        }
-      </Show>
+      <ShowList of={workflows} empty={empty}>
+        {(items) => (
+          <ul class="cards">
+            {items.map(({ id, name, purpose, stepsCount }) => (
+              <li key={id} class="panel">
+                <h2>
+                  <Link to={toLink(["workflows", id])} text={name} />
+                </h2>
+                <Paragraph text={purpose} />
+                <p class="hint">
+                  <code>
+                    <Text value={id} />
+                  </code>{" "}
+                  · {toCount(stepsCount, "step")} · <a href={toLink(["runs"], { workflow: id })}>its runs</a>
+                </p>
+              </li>
+            ))}
+          </ul>
+        )}
+      </ShowList>
     </>
   );
 }

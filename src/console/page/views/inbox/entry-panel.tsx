@@ -1,12 +1,13 @@
+import { Button } from "../../parts/button.tsx";
 import { Component } from "preact";
 import { useEffect, useId, useRef, useState } from "preact/hooks";
 import { BranchFacts, BranchForm } from "../../parts/branch-form.tsx";
 import { notify } from "../../parts/notices.tsx";
-import { Text } from "../../parts/text.tsx";
+import { Problem } from "../../parts/states.tsx";
+import { Fact, Link, Text } from "../../parts/text.tsx";
 import { Time } from "../../parts/time.tsx";
 import { runLink, toLink } from "../../place.ts";
-import { removeAnswered, touch, type WaitingEntry } from "../../waiting.ts";
-import { Gone } from "./gone.tsx";
+import { dismiss, removeAnswered, touch, type WaitingEntry } from "../../waiting.ts";
 
 interface EntryProps {
   readonly entry: WaitingEntry;
@@ -42,24 +43,21 @@ function Panel({ entry, isFirst }: EntryProps) {
       </h2>
       <ul class="facts">
         <li>
-          <a href={toLink(["workflows", workflowId])}>
-            <Text value={workflowId} />
-          </a>
+          <Link to={toLink(["workflows", workflowId])} text={workflowId} />
         </li>
-        <li>
-          run{" "}
-          <a href={link}>
-            <Text value={executionId} />
-          </a>
-        </li>
-        <li>
-          since <Time at={branch.suspendedAt} />
-        </li>
+        <Fact label="run">
+          <Link to={link} text={executionId} />
+        </Fact>
+        <Fact label="since">
+          <Time at={branch.suspendedAt} />
+        </Fact>
       </ul>
       {isGone && (
-        <Gone entryKey={key}>
-          This does not wait now: it was answered elsewhere, it has ended, or another branch of its run is running.
-        </Gone>
+        <Problem
+          message="This does not wait now: it was answered elsewhere, it has ended, or another branch of its run is running."
+          label="Remove"
+          onClick={() => dismiss(key)}
+        />
       )}
       {form !== "closed" ? (
         <div ref={answer} tabIndex={-1}>
@@ -75,9 +73,9 @@ function Panel({ entry, isFirst }: EntryProps) {
           />
         </div>
       ) : (
-        <button type="button" class="small" onClick={() => setForm("asked")}>
+        <Button class="small" onClick={() => setForm("asked")}>
           Answer …
-        </button>
+        </Button>
       )}
     </article>
   );

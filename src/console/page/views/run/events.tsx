@@ -1,6 +1,6 @@
 import { useState } from "preact/hooks";
 import { Json } from "../../parts/json.tsx";
-import { Empty } from "../../parts/states.tsx";
+import { Empty, Problem } from "../../parts/states.tsx";
 import { Text } from "../../parts/text.tsx";
 import { useRowWindow } from "../../parts/window.ts";
 import type { EventLog, RunEvent } from "./event-log.ts";
@@ -16,11 +16,7 @@ export function Events({ log, startAt }: { log: EventLog; startAt: string }) {
   const shown = events.slice(view.first, view.end);
   return (
     <>
-      {log.problem.value !== undefined && (
-        <p class="problem" role="alert">
-          <Text value={log.problem.value} />
-        </p>
-      )}
+      {log.problem.value !== undefined && <Problem message={log.problem.value} />}
       {events.length === 0 && <Empty>No events yet.</Empty>}
       {dropped > 0 && <p class="hint">{dropped} older events are not shown.</p>}
       <div class="split">

@@ -1,5 +1,5 @@
+import { Button } from "../../parts/button.tsx";
 import { useState } from "preact/hooks";
-import { whyNot } from "../../session.ts";
 import { fork, type ExecutionState } from "../../executions.ts";
 import { act } from "../../parts/notices.tsx";
 import { Question } from "../../parts/dialog.tsx";
@@ -22,20 +22,19 @@ export function ForkButton({ state, store, step }: ForkProps) {
   const isRunning = state.status === "running";
   return (
     <p>
-      <button
-        type="button"
+      <Button
         class="small"
-        disabled={isRunning || whyNot() !== undefined}
+        acts
+        disabled={isRunning}
         title={
-          whyNot() ??
-          (isRunning
+          isRunning
             ? "A running execution cannot be forked"
-            : "Starts another run that begins with this step, with the results of the steps before it")
+            : "Starts another run that begins with this step, with the results of the steps before it"
         }
         onClick={() => setAsking(true)}
       >
         Fork from here …
-      </button>
+      </Button>
       {isAsking && <ForkQuestion state={state} store={store} step={step} onClose={() => setAsking(false)} />}
     </p>
   );

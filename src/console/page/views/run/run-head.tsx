@@ -1,10 +1,10 @@
+import { Button } from "../../parts/button.tsx";
 import { useState } from "preact/hooks";
-import { whyNot } from "../../session.ts";
 import { cancel, isFailed, isOpen, retry, type ExecutionState } from "../../executions.ts";
 import { CancelDialog } from "../../parts/cancel-dialog.tsx";
 import { act } from "../../parts/notices.tsx";
 import { Status } from "../../parts/status.tsx";
-import { Text, toVisible } from "../../parts/text.tsx";
+import { Fact, Link, Text, toVisible } from "../../parts/text.tsx";
 import { Duration, Time } from "../../parts/time.tsx";
 import { runLink, toLink } from "../../place.ts";
 
@@ -20,22 +20,22 @@ export function RunHead({ state, onChanged }: { state: ExecutionState; onChanged
           <Text value={executionId} />
         </h1>
         <Status status={cancellation ? "cancelled" : status} kind={suspension?.kind} />
-        <button
-          type="button"
-          disabled={!isFailed(state) || whyNot() !== undefined}
-          title={whyNot() ?? (isFailed(state) ? "Continues where it failed" : "Only a failed run can be retried")}
+        <Button
+          acts
+          disabled={!isFailed(state)}
+          title={isFailed(state) ? "Continues where it failed" : "Only a failed run can be retried"}
           onClick={() => apply("The run continues", () => retry(state))}
         >
           Retry
-        </button>
-        <button
-          type="button"
-          disabled={!isOpen(state) || whyNot() !== undefined}
-          title={whyNot() ?? (isOpen(state) ? "Ends the run" : "The run has ended")}
+        </Button>
+        <Button
+          acts
+          disabled={!isOpen(state)}
+          title={isOpen(state) ? "Ends the run" : "The run has ended"}
           onClick={() => setCancelling(true)}
         >
           Cancel …
-        </button>
+        </Button>
       </div>
       <Facts state={state} />
       {cancellation && (
@@ -66,46 +66,19 @@ function Facts({ state }: { state: ExecutionState }) {
   return (
     <ul class="facts">
       <li>
-        <a href={toLink(["workflows", workflowId])}>
-          <Text value={workflowId} />
-        </a>
+        <Link to={toLink(["workflows", workflowId])} text={workflowId} />
       </li>
-      <li>
-        started <Time at={startAt} />
-      </li>
-      {endAt !== null && (
-        <li>
-          ended <Time at={endAt} />
-        </li>
-      )}
-      {status !== "suspended" && (
-        <li>
-          took <Duration from={startAt} to={endAt} />
-        </li>
-      )}
-      {typeof userId === "string" && (
-        <li>
-          user <Text value={userId} />
-        </li>
-      )}
-      {typeof conversationId === "string" && (
-        <li>
-          conversation <Text value={conversationId} />
-        </li>
-      )}
-      {forkedFrom !== undefined && (
-        <li>
-          fork of{" "}
-          <a href={runLink(workflowId, forkedFrom)}>
-            <Text value={forkedFrom} />
-          </a>
-        </li>
-      )}
-      {retriedBy?.userId !== undefined && (
-        <li>
-          retried by <Text value={retriedBy.userId} />
-        </li>
-      )}
+      <Fact label="started">
+        <Time at={startAt} />
+      </Fact>
+      <Fact label="ended">{endAt !== null && <Time at={endAt} />}</Fact>
+      <Fact label="took">{status !== "suspended" && <Duration from={startAt} to={endAt} />}</Fact>
+      <Fact label="user">{typeof userId === "string" && <Text value={userId} />}</Fact>
+      <Fact label="conversation">{typeof conversationId === "string" && <Text value={conversationId} />}</Fact>
+      <Fact label="fork of">
+        {forkedFrom !== undefined && <Link to={runLink(workflowId, forkedFrom)} text={forkedFrom} />}
+      </Fact>
+      <Fact label="retried by">{retriedBy?.userId !== undefined && <Text value={retriedBy.userId} />}</Fact>
     </ul>
   );
 }

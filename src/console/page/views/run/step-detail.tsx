@@ -1,12 +1,13 @@
+import { Button } from "../../parts/button.tsx";
 import { useEffect, useState } from "preact/hooks";
-import { isOpen, type ExecutionState } from "../../executions.ts";
+import { isOpen, type ExecutionState, type PendingBranch } from "../../executions.ts";
 import { useLoaded } from "../../server/load.ts";
 import { BranchFacts, BranchForm } from "../../parts/branch-form.tsx";
 import { Json } from "../../parts/json.tsx";
 import { notify } from "../../parts/notices.tsx";
 import { Show } from "../../parts/states.tsx";
 import { Status } from "../../parts/status.tsx";
-import { Text, toVisible } from "../../parts/text.tsx";
+import { Fact, Text, toVisible } from "../../parts/text.tsx";
 import { Duration, Time } from "../../parts/time.tsx";
 import { listSteps, stepStatuses, toTruncatedSize, type StepAttempt, type StepView } from "../../step-list.ts";
 import { ForkButton } from "./fork-button.tsx";
@@ -31,10 +32,6 @@ export function StepDetail({ state, store, path, onChanged }: DetailProps) {
     async (signal) => (isCut ? listed : (await listSteps(state, { path }, signal)).items[0]),
     [path, isCut, version, state.status],
   );
-  const onAnswered = (): void => {
-    notify("done", "The run continues");
-    onChanged();
-  };
   return (
     <section class="step-detail" aria-labelledby="step-title">
       <h2 id="step-title">
@@ -48,26 +45,15 @@ export function StepDetail({ state, store, path, onChanged }: DetailProps) {
               {isCut && (
                 <p>
                   Some values are large.{" "}
-                  <button type="button" class="small" onClick={() => setWhole(true)}>
+                  <Button class="small" onClick={() => setWhole(true)}>
                     Read {Math.ceil(size / 1024).toLocaleString()} KB
-                  </button>
+                  </Button>
                 </p>
               )}
               {step.parent === null && <ForkButton state={state} store={store} step={step} />}
-              {step.count && <LoopFilter step={step} store={store} />}
+              {step.count && <LoopFilter path={path} count={step.count} store={store} />}
               {step.suspension && isOpen(state) && (
-                <>
-                  <h3>
-                    <Text value={step.suspension.reason || "Waits"} />
-                  </h3>
-                  <BranchFacts of={state} branch={{ ...step.suspension, stepId: path }} />
-                  <BranchForm
-                    of={state}
-                    branch={{ ...step.suspension, stepId: path }}
-                    isRunning={state.status === "running"}
-                    onAnswered={onAnswered}
-                  />
-                </>
+                <StepWait state={state} branch={{ ...step.suspension, stepId: path }} onChanged={onChanged} />
               )}
               <Attempts attempts={step.attempts} />
               {step.redacted && <p class="hint">The values are redacted.</p>}
@@ -83,6 +69,28 @@ export function StepDetail({ state, store, path, onChanged }: DetailProps) {
   );
 }
 
+interface WaitProps {
+  readonly state: ExecutionState;
+  readonly branch: PendingBranch;
+  onChanged(): void;
+}
+
+function StepWait({ state, branch, onChanged }: WaitProps) {
+  const onAnswered = (): void => {
+    notify("done", "The run continues");
+    onChanged();
+  };
+  return (
+    <>
+      <h3>
+        <Text value={branch.reason || "Waits"} />
+      </h3>
+      <BranchFacts of={state} branch={branch} />
+      <BranchForm of={state} branch={branch} isRunning={state.status === "running"} onAnswered={onAnswered} />
+    </>
+  );
+}
+
 function StepFacts({ step: { type, status, suspension, startAt, endAt, nextAttemptAt } }: { step: StepView }) {
   return (
     <ul class="facts">
@@ -90,32 +98,34 @@ function StepFacts({ step: { type, status, suspension, startAt, endAt, nextAttem
         <Status status={status} kind={suspension?.kind} />
       </li>
       <li>{type}</li>
-      <li>
-        began <Time at={startAt} />
-      </li>
-      <li>
-        took <Duration from={startAt} to={endAt} />
-      </li>
-      {nextAttemptAt !== undefined && (
-        <li>
-          next attempt <Time at={nextAttemptAt} />
-        </li>
-      )}
+      <Fact label="began">
+        <Time at={startAt} />
+      </Fact>
+      <Fact label="took">
+        <Duration from={startAt} to={endAt} />
+      </Fact>
+      <Fact label="next attempt">{nextAttemptAt !== undefined && <Time at={nextAttemptAt} />}</Fact>
     </ul>
   );
 }
 
-/** Limits the items of a loop to those with a status. */
-function LoopFilter({ step: { path, count }, store }: { step: StepView; store: StepStore }) {
+interface LoopProps {
+  readonly path: string;
+  readonly count: NonNullable<StepView["count"]>;
+  readonly store: StepStore;
+}
+
+/** Limits the items of a loop to a status. */
+function LoopFilter({ path, count, store }: LoopProps) {
   const only = store.loops.value.get(path)?.only;
   const isShown = store.loops.value.has(path);
   return (
     <div class="actions" role="group" aria-label="Items of the loop">
-      <button type="button" class="small" aria-pressed={isShown && !only} onClick={() => store.openLoop(path)}>
-        {count!.total} {count!.total === 1 ? "item" : "items"}
-      </button>
+      <Button class="small" aria-pressed={isShown && !only} onClick={() => store.openLoop(path)}>
+        {count.total} {count.total === 1 ? "item" : "items"}
+      </Button>
       {stepStatuses.map((status) => {
-        const amount = count![status];
+        const amount = count[status];
         return (
           amount !== undefined && (
             <button

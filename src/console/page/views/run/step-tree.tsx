@@ -6,7 +6,7 @@ import { Bar } from "../../parts/waterfall.tsx";
 import { useRowWindow } from "../../parts/window.ts";
 import { stepStatuses, type StepView } from "../../step-list.ts";
 import type { StepStore } from "./step-store.ts";
-import { isLoop, toRows, type StepRow, type TreeRow } from "./tree-rows.ts";
+import { isLoop, toRows, type MoreRow, type StepRow, type TreeRow } from "./tree-rows.ts";
 
 const rowHeight = 32;
 /** More than the rows that a window can show. */
@@ -57,13 +57,14 @@ export function StepTree({ store, span, selected, onSelect }: TreeProps) {
     else return;
     event.preventDefault();
   };
+  const isVisible = selected !== undefined && at >= view.first && at < view.end;
   return (
     <div
       class="tree"
       role="tree"
       aria-label="Steps"
       tabIndex={0}
-      aria-activedescendant={at >= view.first && at < view.end ? rowId(rows[at]!.path) : undefined}
+      aria-activedescendant={isVisible ? rowId(selected) : undefined}
       ref={view.box}
       onScroll={view.onScroll}
       onKeyDown={onKeyDown}
@@ -73,63 +74,63 @@ export function StepTree({ store, span, selected, onSelect }: TreeProps) {
         {shown.map((row, index) => {
           const top = `${(view.first + index) * rowHeight}px`;
           const slot = (view.first + index) % slots; // the elements of rows that are scrolled away are used again
-          if (row.type === "more") {
-            return (
-              <div key={`more ${slot}`} role="presentation" class="tree-row hint" style={{ top }}>
-                <span style={{ paddingLeft: `${row.level}rem` }}>Loading …</span>
-              </div>
-            );
-          }
+          if (row.type === "more") return <MoreItems key={`more ${slot}`} row={row} top={top} />;
           const isSelected = row.path === selected;
-          return (
-            <div
-              key={slot}
-              id={rowId(row.path)}
-              role="treeitem"
-              class="tree-row"
-              aria-level={row.level}
-              aria-posinset={row.place}
-              aria-setsize={row.size}
-              aria-expanded={row.isOpen}
-              aria-selected={isSelected}
-              style={{ top }}
-              onClick={() => onSelect(row.path)}
-            >
-              <Row row={row} onToggle={() => toggle(row)} />
-              <StepBar step={row.step} span={span} />
-            </div>
-          );
+          return <Row key={slot} {...{ row, top, span, isSelected, onSelect, onToggle: toggle }} />;
         })}
       </div>
     </div>
   );
 }
 
-function Row({ row: { step, level, isOpen }, onToggle }: { row: StepRow; onToggle: () => void }) {
-  const { stepId, type, status, startAt, endAt, suspension, attempts } = step;
+const MoreItems = ({ row: { level }, top }: { row: MoreRow; top: string }) => (
+  <div role="presentation" class="tree-row hint" style={{ top }}>
+    <span style={{ paddingLeft: `${level}rem` }}>Loading …</span>
+  </div>
+);
+
+interface RowProps extends Pick<TreeProps, "span" | "onSelect"> {
+  readonly row: StepRow;
+  readonly top: string;
+  readonly isSelected: boolean;
+  onToggle(row: StepRow): void;
+}
+
+function Row({ row, top, span, isSelected, onSelect, onToggle }: RowProps) {
+  const { path, step, level, place, size, isOpen } = row;
+  const { stepId, type, status, startAt, endAt, suspension, attempts, count } = step;
   const last = attempts.at(-1)?.attempt ?? 1;
+  const toggle = (event: Event): void => {
+    event.stopPropagation();
+    onToggle(row);
+  };
   return (
-    <>
+    <div
+      id={rowId(path)}
+      role="treeitem"
+      class="tree-row"
+      aria-level={level}
+      aria-posinset={place}
+      aria-setsize={size}
+      aria-expanded={isOpen}
+      aria-selected={isSelected}
+      style={{ top }}
+      onClick={() => onSelect(path)}
+    >
       <span class="tree-name" style={{ paddingLeft: `${level - 1}rem` }}>
-        <span
-          class="tree-mark"
-          aria-hidden="true"
-          onClick={(event) => {
-            event.stopPropagation();
-            onToggle();
-          }}
-        >
+        <span class="tree-mark" aria-hidden="true" onClick={toggle}>
           {isOpen === undefined ? "" : isOpen ? "▾" : "▸"}
         </span>
         <Text value={stepId} /> <small>{type}</small>
         {last > 1 && <small> attempt {last}</small>}
-        {step.count && <small> {toCounts(step.count)}</small>}
+        {count && <small> {toCounts(count)}</small>}
       </span>
       <Status status={status} kind={suspension?.kind} />
       <span class="tree-time">
         <Duration from={startAt} to={endAt} />
       </span>
-    </>
+      <StepBar step={step} span={span} />
+    </div>
   );
 }
 

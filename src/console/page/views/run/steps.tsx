@@ -1,8 +1,7 @@
 import { useRef } from "preact/hooks";
 import { isFailed, type ExecutionState } from "../../executions.ts";
 import { useLoaded } from "../../server/load.ts";
-import { Empty } from "../../parts/states.tsx";
-import { Text } from "../../parts/text.tsx";
+import { Empty, Show } from "../../parts/states.tsx";
 import { place, setQuery } from "../../place.ts";
 import { listSteps, type StepView } from "../../step-list.ts";
 import { StepDetail } from "./step-detail.tsx";
@@ -20,21 +19,12 @@ export function Steps({ state, store, onChanged }: StepsProps) {
   const chosen = place.value.query.get("step") ?? undefined;
   const failing = useFailingStep(state);
   const steps = store.steps.value;
-  const error = store.error.value;
   const selected = chosen ?? failing;
   const from = Date.parse(state.startAt);
   const to = state.endAt === null ? Math.max(Date.now(), from) : Date.parse(state.endAt);
   return (
     <>
-      {error && (
-        <p class="problem" role="alert">
-          <Text value={error.message} />{" "}
-          <button type="button" class="small" onClick={() => store.reload()}>
-            Try again
-          </button>
-        </p>
-      )}
-      {steps === undefined && !error && <p class="hint">Loading …</p>}
+      <Show of={{ value: steps, error: store.error.value, reload: () => store.reload() }}>{() => null}</Show>
       {steps?.length === 0 && <Empty>No step has begun.</Empty>}
       {store.isCut.value && <p class="hint">The first {steps?.length} steps.</p>}
       {steps !== undefined && steps.length > 0 && (

@@ -14,7 +14,7 @@ export interface StepRow {
   /** Undefined if nothing is inside it. */
   readonly isOpen: boolean | undefined;
 }
-interface MoreRow {
+export interface MoreRow {
   readonly type: "more";
   readonly path: string;
   readonly level: number;

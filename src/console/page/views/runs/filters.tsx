@@ -1,73 +1,49 @@
+import { Button } from "../../parts/button.tsx";
 import { useEffect, useRef, useState } from "preact/hooks";
 import { ask } from "../../server/api.ts";
 import { useLoaded } from "../../server/load.ts";
-import { toVisible } from "../../parts/text.tsx";
+import { Choice, TextField } from "../../parts/field.tsx";
 import { kindChoices, statusChoices, type RunFilter } from "./filter.ts";
 
 /** The fields of the filter. */
 export function Filters({ filter, onChange }: { filter: RunFilter; onChange: (next: RunFilter) => void }) {
-  const { workflow = "", status = "", kind = "", id = "", since, until } = filter;
+  const { workflow, status, kind, id = "", since, until } = filter;
   const workflows = useLoaded((signal) => ask<{ id: string }[]>("/workflows", { signal }), []);
-  const ids = new Set([...(workflows.value ?? []).map((one) => one.id), ...(workflow === "" ? [] : [workflow])]);
+  const ids = new Set([...(workflows.value ?? []).map((one) => one.id), ...(workflow === undefined ? [] : [workflow])]);
   const set = (change: RunFilter): void => onChange({ ...filter, ...change });
   const isFiltered = Object.values(filter).some((value) => value !== undefined);
   return (
     <form class="filters" role="search" aria-label="Filter of the runs" onSubmit={(event) => event.preventDefault()}>
-      <div class="field">
-        <label for="run-workflow">Workflow</label>
-        <select
-          id="run-workflow"
-          value={workflow}
-          onChange={({ currentTarget }) => set({ workflow: currentTarget.value || undefined })}
-        >
-          <option value="">All</option>
-          {[...ids].map((one) => (
-            <option key={one} value={one}>
-              {toVisible(one)}
-            </option>
-          ))}
-        </select>
-      </div>
-      <div class="field">
-        <label for="run-status">Status</label>
-        <select
-          id="run-status"
-          value={status}
-          onChange={({ currentTarget }) => set({ status: currentTarget.value || undefined, kind: undefined })}
-        >
-          <option value="">All</option>
-          {statusChoices.map((one) => (
-            <option key={one} value={one}>
-              {one}
-            </option>
-          ))}
-        </select>
-      </div>
+      <Choice
+        id="run-workflow"
+        label="Workflow"
+        none="All"
+        value={workflow}
+        choices={[...ids]}
+        onChange={(next) => set({ workflow: next })}
+      />
+      <Choice
+        id="run-status"
+        label="Status"
+        none="All"
+        value={status}
+        choices={statusChoices}
+        onChange={(next) => set({ status: next, kind: undefined })}
+      />
       {status === "suspended" && (
-        <div class="field">
-          <label for="run-kind">Waits for</label>
-          <select
-            id="run-kind"
-            value={kind}
-            onChange={({ currentTarget }) => set({ kind: currentTarget.value || undefined })}
-          >
-            <option value="">Anything</option>
-            {kindChoices.map(([value, title]) => (
-              <option key={value} value={value}>
-                {title}
-              </option>
-            ))}
-          </select>
-        </div>
+        <Choice
+          id="run-kind"
+          label="Waits for"
+          none="Anything"
+          value={kind}
+          choices={kindChoices}
+          onChange={(next) => set({ kind: next })}
+        />
       )}
       <IdField value={id} onChange={(next) => set({ id: next || undefined })} />
-      <TimeField label="Started since" name="since" value={since} onChange={(next) => set({ since: next })} />
-      <TimeField label="Started until" name="until" value={until} onChange={(next) => set({ until: next })} />
-      {isFiltered && (
-        <button type="button" onClick={() => onChange({})}>
-          Clear
-        </button>
-      )}
+      <TimeField label="Started since" value={since} onChange={(next) => set({ since: next })} />
+      <TimeField label="Started until" value={until} onChange={(next) => set({ until: next })} />
+      {isFiltered && <Button onClick={() => onChange({})}>Clear</Button>}
     </form>
   );
 }
@@ -84,42 +60,30 @@ function IdField({ value, onChange }: { value: string; onChange: (next: string) 
     timer.current = setTimeout(() => onChange(next.trim()), 250);
   };
   return (
-    <div class="field">
-      <label for="run-id">Id begins with</label>
-      <input
-        id="run-id"
-        type="search"
-        autocomplete="off"
-        spellcheck={false}
-        value={text}
-        onInput={({ currentTarget }) => change(currentTarget.value)}
-      />
-    </div>
+    <TextField
+      id="run-id"
+      label="Id begins with"
+      type="search"
+      autocomplete="off"
+      spellcheck={false}
+      value={text}
+      onText={change}
+    />
   );
 }
 
 interface TimeFieldProps {
   readonly label: string;
-  readonly name: string;
   readonly value: string | undefined;
   onChange(next: string | undefined): void;
 }
 
-function TimeField({ label, name, value, onChange }: TimeFieldProps) {
-  return (
-    <div class="field">
-      <label for={`run-${name}`}>{label}</label>
-      <input
-        id={`run-${name}`}
-        type="datetime-local"
-        value={toLocal(value)}
-        onChange={({ currentTarget }) => {
-          const date = new Date(currentTarget.value);
-          onChange(Number.isNaN(date.getTime()) ? undefined : date.toISOString());
-        }}
-      />
-    </div>
-  );
+function TimeField({ label, value, onChange }: TimeFieldProps) {
+  const change = (text: string): void => {
+    const date = new Date(text);
+    onChange(Number.isNaN(date.getTime()) ? undefined : date.toISOString());
+  };
+  return <TextField label={label} type="datetime-local" value={toLocal(value)} onDone={change} />;
 }
 
 /** Returns a time as the input writes it, in the zone of the browser. */

@@ -1,3 +1,4 @@
+import { Button } from "../../parts/button.tsx";
 import { useEffect } from "preact/hooks";
 import { Dialog } from "../../parts/dialog.tsx";
 
@@ -55,9 +56,9 @@ export function KeysDialog({ onClose }: { onClose: () => void }) {
               </div>
             ))}
           </dl>
-          <button type="button" class="first" onClick={close}>
+          <Button class="first" onClick={close}>
             Close
-          </button>
+          </Button>
         </>
       )}
     </Dialog>

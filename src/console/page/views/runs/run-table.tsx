@@ -4,10 +4,13 @@ import { Text } from "../../parts/text.tsx";
 import { Duration, Time } from "../../parts/time.tsx";
 import { runLink } from "../../place.ts";
 
+/** Selects runs, or the opposite. */
+export type Select = (ids: readonly string[], isSelected: boolean) => void;
+
 interface TableProps {
   readonly rows: readonly ListedExecution[];
   readonly selected: ReadonlySet<string>;
-  onSelect(ids: readonly string[], isSelected: boolean): void;
+  readonly onSelect: Select;
 }
 
 /** The runs of a page. */
