@@ -22,8 +22,8 @@ export function mayAct(request: ActionRequest, state: ExecutionState): boolean |
 }
 
 /**
- * Rejects if the caller may not resume the step that a body names, or the first one that waits. `mayAct` has asked about
- * the only step that waits, and with several it was enough that one of them is allowed.
+ * Rejects if the caller may not resume the named step, or else the first waiting one. `mayAct` has asked about a single
+ * waiting step; with several, one allowed step was enough for it.
  */
 export async function checkStep(request: ActionRequest, state: ExecutionState, named?: string): Promise<void> {
   const [first, ...others] = stepsOf(state);
@@ -74,8 +74,8 @@ export class ReadQuestion {
 }
 
 /**
- * Decides whether the caller may see the values of the steps of an execution that it may read. Its own user may. Others
- * need `execution.inspect`. Without `authorize` and `ownership`, `dev` shows them to every caller with a token, and to
+ * Decides whether the caller may see the step values of an execution that it may read. Its own user may. Others need
+ * `execution.inspect`. Without `authorize` and `ownership`, `dev` shows them to every caller with a token, and to
  * everyone if there is no provider.
  */
 export async function mayInspect(request: AccessRequest, state: ExecutionState, isDev: boolean): Promise<boolean> {
@@ -85,7 +85,7 @@ export async function mayInspect(request: AccessRequest, state: ExecutionState, 
   return allowed ?? (isDev && !ownership && (!checked || caller !== undefined));
 }
 
-/** Decides whether the caller may resume a suspended execution that it may read: any of the steps that wait. */
+/** Decides whether the caller may resume any waiting step of a suspended execution. The caller may read the execution. */
 export async function mayResume(request: AccessRequest, state: ExecutionState): Promise<boolean> {
   const allowed = request.snapshot.authorizer && toQuestion(request, state).askSteps("execution.resume");
   return allowed ?? isVisible(state, request.identity);

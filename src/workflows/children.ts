@@ -11,13 +11,13 @@ export interface ChildStart {
   readonly runnable: Runnable;
   readonly input: unknown;
   readonly call: CallContext;
-  /** Whether a cancel of the parent cancels it. */
+  /** True if a cancel of the parent cancels it. */
   readonly cancels: boolean;
 }
 
 /**
- * Starts a child of a step, and returns its id. A step that runs again, after a crash or a retry, finds the child that it has
- * started, whatever has become of it. Throws a 409 if that child has another workflow, user or input.
+ * Starts a child of a step, and returns its id. A step that runs again, after a crash or a retry, finds its child in
+ * any status. Throws a 409 if that child has another workflow, user or input.
  */
 export async function beginChild(
   engine: Engine,

@@ -68,7 +68,7 @@ export interface DefineWorkflowOptions<
    * @default `authorize` of the config
    */
   authorize?: Authorize | undefined;
-  /** Max executions that run at the same time, of the workflow or of each key. Further ones wait. @default no limit */
+  /** Max executions that run at the same time, in total or per key. Further ones wait. @default no limit */
   concurrency?: ConcurrencyOptions<OutputOf<In, AnyInput>>;
 }
 
@@ -123,8 +123,8 @@ export function defineWorkflow<
 
 /**
  * A workflow and its chain of steps. `Start` is the type that a caller sends, `Input` the output type of the input
- * schema, `Data` the output type of the last step, and `Id` the literal type of the id. The fields of the definition
- * are properties of the instance.
+ * schema, `Data` the last step's output type, and `Id` the literal type of the id. The fields of the definition are
+ * properties of the instance.
  */
 export class Workflow<
   Start,
@@ -243,7 +243,7 @@ export class Workflow<
     return this.append(andBranch<Data, Input, Resume, Suspend, Outputs>(options));
   }
 
-  /** Makes an object of parts of what is known: values, `data`, the input, outputs of steps, the context. */
+  /** Makes an object from known values: constants, `data`, the input, step outputs, the context. */
   andMap<
     Fields extends Record<string, MapSource<Data, Input, Resume, Suspend>>,
     StepOut extends MaybeSchema = undefined,

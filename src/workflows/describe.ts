@@ -23,7 +23,7 @@ export interface StepDetail extends StepTraits {
   purpose: string;
   inputSchema?: JsonSchema | undefined;
   outputSchema?: JsonSchema | undefined;
-  /** For an `andWorkflow` step, this and `resumeSchema` are those of its workflow: the defaults of the steps inside. */
+  /** For an `andWorkflow` step, this and `resumeSchema` come from its workflow: the defaults of the steps inside. */
   suspendSchema?: JsonSchema | undefined;
   resumeSchema?: JsonSchema | undefined;
   /** The steps inside this one. An addition to the specified format. */

@@ -21,7 +21,7 @@ export interface RegisteredWorkflow extends Runnable {
   readonly resultSchema?: JsonSchema | undefined;
 }
 
-/** The part of a request that says which workflow is meant, and who asks. */
+/** The workflow that a request names, and its caller. */
 interface WorkflowRequest extends ActionRequest {
   readonly params: { readonly id: string };
   readonly snapshot: Workflows;
@@ -43,7 +43,7 @@ export function findStartable(request: WorkflowRequest): RegisteredWorkflow | Pr
 }
 
 /**
- * Returns the state of an execution of this workflow, if the caller may do the action of the route to it. Executions
+ * Returns the state of an execution of this workflow, if the caller may do the action that the route names. Executions
  * outlive their workflow, so an unknown workflow is an error only if the execution is not found.
  */
 export async function findExecution(engine: Engine, request: ExecutionRequest): Promise<ExecutionState> {
@@ -55,6 +55,15 @@ export async function findExecution(engine: Engine, request: ExecutionRequest): 
   }
   findWorkflow(request.snapshot, id);
   throw notFound(`Execution ${cut(executionId)} not found`);
+}
+
+/** Returns an execution whose workflow is registered, with that workflow. */
+export async function findContinuable(
+  engine: Engine,
+  request: ExecutionRequest,
+): Promise<{ readonly workflow: RegisteredWorkflow; readonly state: ExecutionState }> {
+  const workflow = findWorkflow(request.snapshot, request.params.id);
+  return { workflow, state: await findExecution(engine, request) };
 }
 
 /** Returns a page of the executions that the caller may read. An unknown workflow is an error only if it has none. */

@@ -14,8 +14,8 @@ export type WaitingBranch = Pick<ParkedBranch, "stepId" | "key" | "kind" | "due"
 };
 
 /**
- * The branch that a resume continues: the named one, else the first that waits for a person. Undefined if none of them is
- * meant. Throws a 409 if it waits for a time or an event.
+ * The branch that a resume continues: the named one, else the first that waits for a person. Throws a 409 if it waits
+ * for a time or an event.
  */
 export async function findBranch(
   engine: Engine,

@@ -73,8 +73,8 @@ export async function fork(
 }
 
 /**
- * Starts a fork for a step, and returns its id. A step that runs again finds the fork that it has started. Throws a 409 if that
- * is a fork of another execution.
+ * Starts a fork for a step, and returns its id. A step that runs again finds its fork. Throws a 409 if it is a fork of
+ * another execution.
  */
 export async function forkOnce(
   engine: Engine,
@@ -106,7 +106,7 @@ function toStop({ execution, status, last }: ExecutionState, { open }: History):
   return stepIndex === undefined ? undefined : topSteps(execution)[stepIndex];
 }
 
-/** The rows of an execution, and its top-level steps that have begun and that have not completed. */
+/** The rows of an execution, its started top-level steps, and the incomplete ones among them. */
 interface History {
   readonly rows: readonly JournalRow[];
   readonly begun: ReadonlySet<string>;
@@ -126,7 +126,7 @@ async function readBegunSteps(engine: Engine, execution: Execution): Promise<His
       if (index < 0) continue;
       if (type === "step-complete") open.delete(from);
       if (type !== "step-start") continue;
-      // A resume that went back has left the later steps.
+      // A resume that went back left the later steps.
       for (const later of top.slice(index + 1)) if (begun.delete(later)) open.delete(later);
       begun.add(from);
       open.add(from);

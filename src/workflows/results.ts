@@ -6,7 +6,7 @@ import type { ExecutionState, StoredError } from "../engine/execution.ts";
 import type { Cancellation, ExecutionView } from "../engine/runtime.ts";
 import type { StoredEvent, LiveEvent } from "../engine/events.ts";
 
-/** True to show the message of every error, false to show only that of a `ServeError`. */
+/** True to show the message of every error, false to show only messages of `ServeError`. */
 export type ShowErrors = boolean;
 
 const failed = "Failed to execute workflow";
@@ -102,27 +102,13 @@ export function toEventView(event: StoredEvent | LiveEvent, showErrors: ShowErro
 /** Returns the last event of a stream. It is created for this stream only: it is not stored and has no `seq`. */
 export function toResultEvent(state: ExecutionState, showErrors: ShowErrors, now: number): Record<string, unknown> {
   const {
-    executionId,
-    status,
-    startAt,
-    endAt: end,
-    suspension,
-    error,
-    cancellation,
-    result,
+    workflowId: _,
+    input: _input,
+    context: _context,
+    forkedFrom: _from,
+    ...view
   } = toStateView(state, showErrors);
-  return {
-    type: "workflow-result",
-    executionId,
-    timestamp: new Date(now).toISOString(),
-    status,
-    result: result ?? null,
-    startAt,
-    endAt: end,
-    ...(suspension && { suspension }),
-    ...(error !== undefined && { error }),
-    ...(cancellation && { cancellation }),
-  };
+  return { type: "workflow-result", timestamp: new Date(now).toISOString(), ...view, result: view.result ?? null };
 }
 
 export const toError = ({ message, shown }: StoredError, showErrors: ShowErrors): string =>

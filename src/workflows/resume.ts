@@ -59,7 +59,7 @@ export async function checkResume(
   return { branch, data: await checkData(definition, last, branch, asked) };
 }
 
-/** The 404 of an execution that cannot be resumed now. Of one that is running, it names the steps that wait. */
+/** The 404 for an execution that cannot be resumed now. If it is running, the message names the waiting steps. */
 async function notSuspended(engine: Engine, { execution, status }: ExecutionState): Promise<ServeError> {
   const { id } = execution;
   if (status !== "running") return notFound(`Execution ${id} is not suspended`);
@@ -95,8 +95,8 @@ async function checkData(
 }
 
 /**
- * Returns the resume schema of a step: its own, else that of its workflow, else that of the workflow around it. A step that
- * is gone has that of the workflow.
+ * Returns the resume schema of a step, else of the innermost workflow around it with one. A removed step gets the
+ * schema of the workflow.
  */
 function resumeSchemaOf(definition: WorkflowDefinition, path: string): Schema | undefined {
   const { step, workflows = [definition] } = findStep(definition, path) ?? {};

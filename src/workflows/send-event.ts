@@ -26,7 +26,7 @@ interface SendOptions extends Pick<SentEvent, "userId"> {
   readonly maxBytes: number;
 }
 
-/** Sends an event and returns its id. Throws a 409 if the id is that of another event of the sender. */
+/** Sends an event and returns its id. Throws a 409 if the sender has sent another event with this id. */
 export async function sendEvent(
   engine: Engine,
   { name, key = "", data, id = newId() }: EventToSend,

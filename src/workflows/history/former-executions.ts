@@ -12,8 +12,8 @@ type Source = Pick<Engine, "history">;
 type AddCopied = (next: HistoryRow) => HistoryRow;
 
 /**
- * The journal of an execution. A fork of a former version is stored without the events of its copied steps: the code of today
- * plans it again. If the code is gone, or does not lead to its rows, the copied steps have no events and are not shown.
+ * The journal of an execution. A fork of a former version is stored without the events of its copied steps: it is
+ * planned again on the current code. If that is gone, or does not lead to its rows, the copied steps are not shown.
  */
 export async function* historyWithCopies(
   engine: Source,
@@ -31,7 +31,7 @@ export async function* historyWithCopies(
 async function planAgain(engine: Source, execution: DescribedExecution, createWalk: CreateWalk) {
   const all: JournalRow[] = [];
   for await (const page of engine.history(execution.id)) all.push(...page.flatMap(({ row }) => row ?? []));
-  const first = all.filter(({ key }) => !key.includes("@")); // without those of steps that ran again after a resume
+  const first = all.filter(({ key }) => !key.includes("@")); // without steps that ran again after a resume
   const rows = toCopiedRows(execution.steps, first, execution.fork!.stepIndex); // as the caller has checked
   const plan = await planFork(execution, createWalk, "", rows).catch(() => undefined); // the code has changed
   if (!plan) return undefined;

@@ -2,12 +2,12 @@ import type { ExecutionState, StepPlace } from "../../engine/execution.ts";
 import type { StepRecord } from "../../engine/steps/step-record.ts";
 import { kindOf } from "../../engine/suspension.ts";
 
-/** Max steps that are kept, of all executions, and the time after which they are dropped if nothing asks for them. */
+/** Max kept steps of all executions, and the time after which unused ones are dropped. */
 export const maxKeptSteps = 25_000;
 const idleMs = 10_000;
 const maxLists = 100;
 
-/** A part of a list of steps, in the order of begin. */
+/** Consecutive steps of a list, ordered by start. */
 interface StepList {
   readonly records: readonly StepRecord[];
   /** The order after which the part begins. */
@@ -26,7 +26,7 @@ export class KeptSteps {
   readonly #kept = new Map<string, StepList>();
   #timer: NodeJS.Timeout | undefined;
 
-  /** Returns the key of a list of steps; undefined for an execution whose journal may grow. */
+  /** Returns the key of a step list; undefined for an execution whose journal may grow. */
   toKey(state: ExecutionState, filter: readonly (string | undefined)[]): string | undefined {
     const { execution, status, epoch, last } = state;
     const kind = kindOf(last);

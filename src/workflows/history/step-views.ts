@@ -14,7 +14,7 @@ import { historyWithCopies, toDescribed } from "./former-executions.ts";
 import { maxKeptSteps, type KeptSteps } from "./kept-steps.ts";
 import { toError, type ShowErrors } from "../results.ts";
 
-/** A step of an execution that has begun, or an iteration of a loop. */
+/** A started step of an execution, or an iteration of a loop. */
 export interface StepView {
   /** Inside a loop it has the number of the iteration, from 0: `each/3/pay`. */
   path: string;
@@ -32,7 +32,7 @@ export interface StepView {
   suspension?: StepSuspension;
   /** The time of the next attempt, after one that failed. */
   nextAttemptAt?: string;
-  /** The number of iterations of a loop by status, and of all of them: of `andForEach` also those that have not begun. */
+  /** The number of iterations, in total and by status. The total of `andForEach` includes items that wait for their start. */
   count?: IterationCount;
   /** Present if the values are absent because the step has `redact: true`. */
   redacted?: true;
@@ -73,7 +73,7 @@ interface StepViewOptions {
   /** Keeps the steps of executions that do not change, for the next pages. @default each page reads the journal */
   readonly kept?: KeptSteps | undefined;
   readonly showErrors: ShowErrors;
-  /** Whether the caller may see values. */
+  /** True if the caller may see values. */
   readonly showValues: boolean;
   /** The steps of the registered workflow: a step that is redacted by now is redacted in older executions as well. */
   readonly steps?: readonly StepPlace[] | undefined;
@@ -86,8 +86,8 @@ interface StepViewOptions {
 }
 
 /**
- * Returns a page of the steps of an execution. It has at most 4 MB of values. Steps in loops are left out, unless the filter
- * names them by `under` or `path`, or asks for a status.
+ * Returns a page of steps with at most 4 MB of values. Steps in loops are left out, unless the filter names them by
+ * `under` or `path`, or asks for a status.
  */
 export async function listSteps(
   state: ExecutionState,
@@ -127,7 +127,7 @@ async function readRecords(
   return records;
 }
 
-/** The items of a page that are made in one turn of the event loop. */
+/** Max items to make in one turn of the event loop. */
 const turnItems = 25;
 
 async function toView(
@@ -232,7 +232,7 @@ class Values {
   }
 }
 
-/** Adds the marks of redacted steps of the registered workflow to the steps of an execution. */
+/** Marks the steps that the registered workflow redacts. */
 function addMarks(execution: Execution, steps: readonly StepPlace[] | undefined): Execution {
   const marked = new Set(steps?.filter(([, , , mark]) => mark).map(([path]) => path));
   if (marked.size === 0) return execution;

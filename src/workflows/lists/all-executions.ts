@@ -7,7 +7,7 @@ import { listReadable, type ReadablePage } from "./readable-page.ts";
 
 type ListRequest = Omit<ActionRequest, "action">;
 
-/** Returns a page of the executions of all workflows that the caller may list. */
+/** Returns a page of executions that the caller may list, from all workflows. */
 export async function listAllExecutions(
   engine: Engine,
   request: ListRequest,
@@ -36,8 +36,8 @@ async function* nothing(signal: AbortSignal): AsyncGenerator<never> {
 }
 
 /**
- * Returns the rule where no `authorize` decides. With a provider, a caller sees their own executions, and those of another
- * user if they ask for that one and there is no `ownership`. Throws a 403 if there is, and no `authorize`.
+ * Returns the rule where no `authorize` decides. With a provider, a caller sees their own executions. A caller who asks
+ * for another user sees theirs if there is no `ownership`. Throws a 403 if there is, and no `authorize`.
  */
 function toVisible({ identity, snapshot }: ListRequest, userId: ListFilter["userId"]): Visible {
   const { checked, ownership, caller } = identity;

@@ -63,7 +63,7 @@ async function listByAuthorize<F extends ListFilter>(
     if (!oldest || (!page.hasMore && (states.length < limit || last === oldest))) return { states, next: undefined };
     asked += page.states.length;
     newest ??= page.states[0];
-    const isCut = page.states.length < size; // the values of this page reach the byte limit of a page
+    const isCut = page.states.length < size; // the values of this page reach its byte limit
     const isOver = asked >= maxAsked || performance.now() >= until;
     if (last && (isOver || isCut || states.length === limit)) return { states, next: toPlace(last) };
     const { startAt } = oldest.execution;

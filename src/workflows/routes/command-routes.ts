@@ -4,7 +4,7 @@ import { Prefer } from "../../http/input.ts";
 import { defineRoute, type Route } from "../../http/route.ts";
 import { checkStep } from "../access.ts";
 import { cancel, suspend } from "../executions.ts";
-import { findExecution, findWorkflow, type Workflows } from "../find.ts";
+import { findContinuable, findExecution, type Workflows } from "../find.ts";
 import { toStateView, type SuspendResult } from "../results.ts";
 import { resume } from "../resume.ts";
 import { ResultShape, SuspendedShape } from "./shapes.ts";
@@ -16,7 +16,6 @@ import {
   settle,
   StartedShape,
   toReply,
-  toStartedReply,
   type WorkflowRoutesOptions,
 } from "./replies.ts";
 
@@ -40,12 +39,9 @@ export function commandRoutes(options: WorkflowRoutesOptions): readonly Route<Wo
       body: ReasonBody,
       responses: { 200: SuspendedShape },
       errors: { ...unknownExecution, ...cannotWrite },
-      find(head) {
-        findWorkflow(head.snapshot, head.params.id);
-        return findExecution(engine, head);
-      },
+      find: (head) => findContinuable(engine, head),
       async handle({ params, body, found }) {
-        const state = await about(params.executionId, suspend(engine, found, body.reason));
+        const state = await about(params.executionId, suspend(engine, found.state, body.reason));
         const { suspendedAt, reason } = toStateView(state, showErrors).suspension!;
         const data: SuspendResult = {
           executionId: params.executionId,
@@ -73,21 +69,14 @@ export function commandRoutes(options: WorkflowRoutesOptions): readonly Route<Wo
         ...cannotBegin,
         default: refusedByStep,
       },
-      async find(head) {
-        const workflow = findWorkflow(head.snapshot, head.params.id);
-        return { workflow, state: await findExecution(engine, head) };
-      },
-      async handle({ action, params, headers, body, identity, request, snapshot, found: { workflow, state }, hold }) {
+      find: (head) => findContinuable(engine, head),
+      async handle({ action, params, body, identity, snapshot, found: { workflow, state }, hold, ...head }) {
+        const { executionId: id } = params;
         const asked = { resumeData: body.resumeData, stepId: body.options?.stepId };
         if (snapshot.authorizer) await checkStep({ action, identity, snapshot }, state, asked.stepId);
-        const resuming = about(params.executionId, resume(engine, workflow, state, asked, identity.caller));
-        const resumed = await holdUntilSettled(
-          engine,
-          hold(),
-          resuming.then((next) => ({ ...next, id: params.executionId })),
-        );
-        if (headers.Prefer) return toStartedReply(params.executionId);
-        return settle(options, params.executionId, resumed.epoch, request.signal);
+        const resuming = about(id, resume(engine, workflow, state, asked, identity.caller));
+        const resumed = resuming.then(({ epoch }) => ({ id, epoch }));
+        return settle(options, await holdUntilSettled(engine, hold(), resumed), head);
       },
     }),
     defineRoute({

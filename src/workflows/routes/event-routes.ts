@@ -8,7 +8,7 @@ import { EventBody, sendEvent } from "../send-event.ts";
 import { cannotStart } from "./errors.ts";
 import type { WorkflowRoutesOptions } from "./replies.ts";
 
-/** The route by which events are sent to executions that wait for them. */
+/** The route that sends events to waiting executions. */
 export function eventRoutes({ engine, stepValueBytes: maxBytes }: WorkflowRoutesOptions): readonly Route<Workflows>[] {
   return [
     defineRoute({

@@ -1,27 +1,14 @@
 import * as v from "valibot";
 import type { ExecutionState } from "../../engine/execution.ts";
 import { Prefer } from "../../http/input.ts";
+import { Prefer } from "../../http/prefer.ts";
 import { defineRoute, type Route } from "../../http/route.ts";
-import {
-  findExecution,
-  findStartable,
-  findWorkflow,
-  type ExecutionRequest,
-  type RegisteredWorkflow,
-  type Workflows,
-} from "../find.ts";
+import { findContinuable, findStartable, type Workflows } from "../find.ts";
 import { fork, retry } from "../repair.ts";
 import { ResultShape } from "./shapes.ts";
 import { cannotBegin, cannotStart, failedExecution, refusedByStep, unknownExecution } from "./errors.ts";
 import { OwnExecutionId } from "../start-options.ts";
-import {
-  about,
-  holdUntilSettled,
-  settle,
-  StartedShape,
-  toStartedReply,
-  type WorkflowRoutesOptions,
-} from "./replies.ts";
+import { about, holdUntilSettled, settle, StartedShape, type WorkflowRoutesOptions } from "./replies.ts";
 
 const ForkBody = v.pipe(
   v.object({
@@ -54,11 +41,10 @@ export function repairRoutes(options: WorkflowRoutesOptions): readonly Route<Wor
         ...cannotBegin,
         default: refusedByStep,
       },
-      find,
-      async handle({ params, headers, identity, request, found: { workflow, state } }) {
-        const { epoch } = await about(params.executionId, retry(engine, workflow, state, identity.caller));
-        if (headers.Prefer) return toStartedReply(params.executionId);
-        return settle(options, params.executionId, epoch, request.signal);
+      find: (head) => findContinuable(engine, head),
+      async handle({ params: { executionId: id }, identity, found: { workflow, state }, ...head }) {
+        const { epoch } = await about(id, retry(engine, workflow, state, identity.caller));
+        return settle(options, { id, epoch }, head);
       },
     }),
     defineRoute({
@@ -80,19 +66,14 @@ export function repairRoutes(options: WorkflowRoutesOptions): readonly Route<Wor
         ...cannotStart,
         default: refusedByStep,
       },
-      find,
-      async handle({ params, headers, body, identity, request, snapshot, found: { workflow, state }, hold }) {
+      find: (head) => findContinuable(engine, head),
+      async handle({ params, body, identity, snapshot, found: { workflow, state }, hold, ...head }) {
         const { fromStep, input } = body;
         if (input !== undefined) await findStartable({ action: "workflow.execute", params, identity, snapshot });
         const asked = { fromStep, input, executionId: body.options?.executionId };
         const { id } = await holdUntilSettled(engine, hold(), fork(engine, workflow, state, asked, identity));
-        return headers.Prefer ? toStartedReply(id) : settle(options, id, 0, request.signal);
+        return settle(options, { id }, head);
       },
     }),
   ];
-
-  async function find(head: ExecutionRequest): Promise<{ workflow: RegisteredWorkflow; state: ExecutionState }> {
-    const workflow = findWorkflow(head.snapshot, head.params.id);
-    return { workflow, state: await findExecution(engine, head) };
-  }
 }

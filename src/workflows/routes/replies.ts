@@ -7,7 +7,7 @@ import { toResult } from "../results.ts";
 
 export interface WorkflowRoutesOptions {
   readonly engine: Engine;
-  /** True to show the message of every error, false to show only that of a `ServeError`. */
+  /** True to show the message of every error, false to show only messages of `ServeError`. */
   readonly showErrors: boolean;
   /** Returns the code at which an attempt has failed, by the journal key of the attempt. @default no code is shown */
   readonly findFrame?: ((executionId: string, key: string) => string | undefined) | undefined;
@@ -28,8 +28,8 @@ export const toStartedReply = (id: string): Reply =>
   new Reply({ executionId: id, status: "running" }, { status: 202, headers: idHeader(id) });
 
 /**
- * Counts a body as data in flight until the execution that it starts or continues has ended or is suspended. An execution
- * that waits for its turn does not count: its input is only in the store.
+ * Counts a body as data in flight until its execution ends or suspends. A queued execution does not count: its input is
+ * only in the store.
  */
 export async function holdUntilSettled<T extends { id: string; epoch?: number; isWaiting?: boolean }>(
   engine: Engine,
@@ -52,14 +52,23 @@ export async function about<T>(id: string, work: Promise<T>): Promise<T> {
   }
 }
 
-/** Waits for the end or the next suspension. A client that disconnects ends the wait, and the execution continues. */
+/** The part of a request that says how long it waits. */
+interface Wait {
+  readonly headers: { readonly Prefer?: unknown };
+  readonly request: Request;
+}
+
+/**
+ * Waits for the end or the next suspension, unless the client prefers an answer at once. A client that disconnects ends the
+ * wait, and the execution continues.
+ */
 export async function settle(
   { engine, showErrors }: WorkflowRoutesOptions,
-  id: string,
-  afterEpoch: number,
-  signal: AbortSignal,
+  { id, epoch = 0 }: { readonly id: string; readonly epoch?: number },
+  { headers, request: { signal } }: Wait,
 ): Promise<Reply> {
-  const state = await engine.settled(id, afterEpoch, signal).catch((error: unknown) => {
+  if (headers.Prefer) return toStartedReply(id);
+  const state = await engine.settled(id, epoch, signal).catch((error: unknown) => {
     throw toExecutionError(signal.aborted ? clientLeft() : error, id);
   });
   const { last } = state;
@@ -74,6 +83,6 @@ function toFailure({ status, message }: StoredError): ServeError {
   return status === undefined ? new ServeError(500, "Failed to execute workflow") : new ServeError(status, message);
 }
 
-/** The error about an execution that has begun: it names the execution, in the body and in a header. */
+/** The error about a started execution, named in the body and in a header. */
 export const toExecutionError = (error: unknown, executionId: string, detail?: string): DetailedError =>
   new DetailedError(error, { executionId, detail }, idHeader(executionId));

@@ -9,14 +9,7 @@ import { EventShape, ResultShape } from "./shapes.ts";
 import { StartOptionsShape } from "../start-options.ts";
 import { cannotStart, failedExecution, refusedByStep, unknownWorkflow } from "./errors.ts";
 import { follow, type EventViews } from "./follow.ts";
-import {
-  idHeader,
-  holdUntilSettled,
-  settle,
-  StartedShape,
-  toStartedReply,
-  type WorkflowRoutesOptions,
-} from "./replies.ts";
+import { idHeader, holdUntilSettled, settle, StartedShape, type WorkflowRoutesOptions } from "./replies.ts";
 
 const ExecuteBody = v.object({
   input: v.optional(v.unknown()), // validated by `begin()`, with the error messages of the spec
@@ -46,15 +39,13 @@ export function startRoutes(options: WorkflowRoutesOptions): readonly Route<Work
         default: refusedByStep,
       },
       find: findStartable,
-      async handle({ found: workflow, headers, body, identity, request, hold }) {
-        const isAsync = headers.Prefer;
+      async handle({ found: workflow, body, identity, hold, ...head }) {
         const { id } = await holdUntilSettled(
           engine,
           hold(),
           begin(engine, workflow, body.input, body.options, identity),
         );
-        if (isAsync) return toStartedReply(id);
-        return settle(options, id, 0, request.signal);
+        return settle(options, { id }, head);
       },
     }),
     defineRoute({

@@ -8,7 +8,7 @@ export interface BranchOptions<Steps> extends Omit<StepOptions, "retry" | "timeo
   /** The branches. Each one gets the same `data`. */
   steps: Steps;
 }
-/** The output types of a list of steps, in order. */
+/** The output types of the steps, in order. */
 export type OutputsOf<Steps> = { -readonly [K in keyof Steps]: OutputOfStep<Steps[K]> };
 
 /**

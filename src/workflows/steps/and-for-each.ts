@@ -50,10 +50,10 @@ export interface ItemsLoop<Context, Item> {
 /** A loop whose steps get what `map` returns. */
 export interface MapLoop<Context, Item, Mapped> {
   items?: (context: Context) => readonly Item[] | Promise<readonly Item[]>;
-  /** Returns the `data` of the first step of an item. @default the item */
+  /** Returns the `data` for the first step of an item. @default the item */
   map: (context: Context, item: Item, index: number) => Mapped | Promise<Mapped>;
 }
-/** The context of the functions of a loop. They cannot suspend. */
+/** The context of loop functions. They cannot suspend. */
 export type LoopContext<Data, Input, Resume, Suspend> = Omit<StepContext<Data, Input, Resume, Suspend>, "suspend">;
 /** The result of an item, with `onError: "collect"`. */
 export type ItemResult<Output> = { status: "success"; value: Output } | { status: "error"; error: string };

@@ -5,7 +5,7 @@ import { quote } from "../../core/cut.ts";
 import type { LoopContext } from "./and-for-each.ts";
 import { createStep, type MaybeSchema, type OwnType, type StepOptions, type TypedStep } from "./step.ts";
 
-/** A source of a field of `andMap()`. A path such as `"user.name"` leads to a part of the value; null if there is none. */
+/** A source of an `andMap()` field. A path such as `"user.name"` leads to a part of the value; null if there is none. */
 export type MapSource<Data, Input, Resume, Suspend> =
   | { source: "value"; value: unknown }
   | { source: "data"; path?: string }
@@ -21,7 +21,7 @@ export interface MapOptions<Data, Input, Resume, Suspend, Fields, Out extends Ma
   /** The schema of the result. */
   outputSchema?: Out;
 }
-/** The type of a mapped object: that of values and functions is known. */
+/** The type of a mapped object. Only values and functions have a known type. */
 export type Mapped<Fields> = {
   -readonly [K in keyof Fields]: Fields[K] extends { source: "value"; value: infer V }
     ? V
@@ -30,7 +30,7 @@ export type Mapped<Fields> = {
       : unknown;
 };
 
-/** Makes an object of parts of what is known: values, `data`, the input, outputs of steps, the context. */
+/** Makes an object from known values: constants, `data`, the input, step outputs, the context. */
 export function andMap<
   Data = unknown,
   Input = unknown,
@@ -86,7 +86,7 @@ function checkField(field: unknown, what: string): void {
   if (path !== undefined && typeof path !== "string") throw new TypeError(`${what}.path: expected a string`);
 }
 
-/** The steps whose outputs a step reads, and the fields for which it does. */
+/** The fields of a step that read the outputs of other steps. */
 export function stepSourcesOf(step: Step): { readonly field: string; readonly stepId: string }[] {
   if (step.type !== "andMap") return [];
   const { map } = step as Step & { readonly map: Record<string, AnySource> }; // as `andMap` has checked it

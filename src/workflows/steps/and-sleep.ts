@@ -7,7 +7,7 @@ import type { CodeContext } from "./inner.ts";
 import { createStep, type OwnType, type StepOptions, type TypedStep } from "./step.ts";
 
 export interface WaitOptions extends Omit<StepOptions, "retry" | "timeout"> {
-  /** Whether a resume with the `stepId` of this step ends the wait. @default false */
+  /** True to let a resume with this step's `stepId` end the wait. @default false */
   skippable?: boolean;
 }
 /** The options of `andSleep()`. */

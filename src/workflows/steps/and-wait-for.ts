@@ -15,7 +15,7 @@ export interface WaitForOptions<Data, Input, Resume, Suspend, Schema extends May
 > {
   /** The name of the event. */
   event: string;
-  /** The key of the event, or a function that returns it. It must be equal to that of the event. @default no key */
+  /** The key that the event must have, or a function that returns it. @default no key */
   key?: string | ((context: LoopContext<Data, Input, Resume, Suspend>) => string | Promise<string>);
   /** The schema of the event's data. An event that does not match is left alone. */
   schema?: Schema;
@@ -25,7 +25,7 @@ export interface WaitForOptions<Data, Input, Resume, Suspend, Schema extends May
   since?: "start" | "always";
   /** `"code"`: only events that were sent by `runtime.send` count. @default "anyone" */
   from?: "anyone" | "code";
-  /** Whether a resume with the `stepId` of this step ends the wait, with the value null. @default false */
+  /** True to let a resume with this step's `stepId` end the wait, with the value null. @default false */
   skippable?: boolean;
 }
 

@@ -4,7 +4,7 @@ import { stepSourcesOf } from "./and-map.ts";
 
 type Chain = Pick<WorkflowDefinition, "id" | "steps">;
 
-/** Throws if the next step of a chain has an id that is taken, or reads the output of a step that is not before it. */
+/** Throws if the next step of a chain has a taken id, or reads the output of a step that is not before it. */
 export function checkChain({ id: workflowId, steps }: Chain, next: Step): void {
   const taken = new Set(steps.flatMap(idsOf));
   for (const id of idsOf(next)) {
@@ -22,8 +22,8 @@ function idsOf(step: Step): string[] {
 }
 
 /**
- * `known` are the outputs that a step at this place can read, as patterns of paths. In them, `*` is the number of an iteration,
- * and `+` one that has to be given: the step itself is in a later iteration of that loop.
+ * `known` has the readable outputs as path patterns. In them, `*` is the number of an iteration. `+` is one that the
+ * step must name, because the step itself is in a later iteration of that loop.
  */
 function checkSources(workflowId: string, step: Step, prefix: string, known: string[]): void {
   for (const { field, stepId } of stepSourcesOf(step)) {
@@ -62,7 +62,7 @@ function fits(pattern: readonly string[], path: readonly string[]): boolean {
   });
 }
 
-/** The paths of the outputs of steps, and of those inside them. */
+/** The output paths of steps, inner steps included. */
 function listOutputs(steps: readonly Step[], prefix: string): string[] {
   return steps.flatMap((step) => {
     const path = prefix + step.id;

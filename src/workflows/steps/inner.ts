@@ -3,8 +3,8 @@ import type { Value } from "../../engine/walk/value.ts";
 import type { TypedStep } from "./step.ts";
 
 /**
- * The steps inside a step: `step`, or `steps` that run one after the other. `First` is the output of the first of them, `Rest`
- * those of the others.
+ * The steps inside a step: `step`, or `steps` that run one after the other. `First` is the output of the first one,
+ * `Rest` are the outputs of the others.
  */
 export type InnerSteps<Data, Input, Resume, Suspend, First, Rest extends readonly unknown[]> =
   | {
@@ -27,7 +27,7 @@ export type StepRow<Data, Input, Resume, Suspend, Outputs extends readonly unkno
     Outputs[K]
   >;
 };
-/** The output of the last of several steps. */
+/** The output of the last inner step. */
 export type LastOutput<First, Rest extends readonly unknown[]> = Rest extends readonly [...unknown[], infer Last]
   ? Last
   : First;

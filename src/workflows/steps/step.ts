@@ -5,7 +5,7 @@ import type { StepContext } from "../../engine/definition/step-context.ts";
 import type { Retry, Step, StepCodes } from "../../engine/definition/definition.ts";
 import type { StepTraits } from "../../engine/definition/step-traits.ts";
 
-/** A step with the types of the workflow around it and of its output. */
+/** A step with the types of its workflow, and its own output type. */
 export interface TypedStep<Data, Input, Resume, Suspend, Output> extends Step {
   /** Used only by the compiler. */
   readonly "~types"?: ((context: StepContext<Data, Input, Resume, Suspend>) => Output) | undefined;
@@ -57,7 +57,7 @@ export interface StepSchemas<
   resumeSchema?: Res;
 }
 
-/** A compile-time check: the `inputSchema` of a step must accept the output of the step before, or narrow it. */
+/** A compile-time check: the `inputSchema` of a step must accept the previous output, or narrow it. */
 export type InputSchemaCheck<Data, In> = [Data] extends [InputOf<In, Data>]
   ? unknown
   : [InputOf<In, Data>] extends [Data]
@@ -74,7 +74,7 @@ export function checkSchemas(options: object, what: string): void {
   }
 }
 
-/** The context of a step's code. Its types come from the schemas of the step, else from those of the workflow. */
+/** The context of a step's code. Its types come from the step's schemas, else from the schemas of the workflow. */
 export type ContextWith<Data, Input, Resume, Suspend, In, Sus, Res> = StepContext<
   OutputOf<In, Data>,
   Input,
