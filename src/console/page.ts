@@ -3,9 +3,9 @@ import { icon, toPageHeaders } from "../http/page.ts";
 import { namesHtml, type ConsoleFiles } from "./assets.ts";
 
 /**
- * Returns the page of the console. It has no data: its script asks for them. `base` is the start of every link to the
- * server, which are relative: a proxy may remove a prefix that the server does not know. Rejects with 404 if the files of
- * the page are missing.
+ * Returns the page of the console. It has no data: its script asks for them. `base` begins every link to the server.
+ * Links are relative: a proxy may remove a prefix that the server does not know. Rejects with 404 if the files of the
+ * page are missing.
  */
 export async function toConsolePage(files: ConsoleFiles, base: string, more: PageHeaders = {}): Promise<Page> {
   const versions = await files.versions();

@@ -23,7 +23,7 @@ export interface ConsoleParts {
   readonly sessions: ConsoleSessions | undefined;
   /** Returns the error of the last reload, if it failed. */
   readonly problem: () => ReloadProblem | undefined;
-  /** Returns every route of the version of the config that answers a request. */
+  /** Returns every route of the config version that answers a request. */
   readonly routes: (snapshot: { readonly config: object }) => readonly ConsoleRoute[];
 }
 interface ReloadProblem {
@@ -69,8 +69,7 @@ const RouteShape = v.object({
 
 /** The path of the console. All of its routes yield to a host that has a route at or below it. */
 export const consolePath = "/console";
-const yields = consolePath;
-const needsStore = false;
+const common = { yields: consolePath, needsStore: false } as const;
 
 /** Returns true for a route of the console itself. */
 export const isConsoleRoute = ({ path }: { readonly path: string }): boolean =>
@@ -96,8 +95,7 @@ export function consoleRoutes(parts: ConsoleParts): readonly Route<ConsoleSnapsh
       summary: "The console: a page that shows and controls this server",
       description: "HTML for a browser, without data.",
       access: "public",
-      yields,
-      needsStore,
+      ...common,
       responses: { 200: page("text/html") },
       errors: { 404: "The files of the console are missing" },
       handle: ({ request }) => toConsolePage(files, toBase(request)),
@@ -108,8 +106,7 @@ export function consoleRoutes(parts: ConsoleParts): readonly Route<ConsoleSnapsh
       summary: "A file of the console",
       description: "`console.js` or `console.css`. With the current `v`, it never changes.",
       access: "public",
-      yields,
-      needsStore,
+      ...common,
       query: v.object({ v: v.optional(v.string()) }),
       responses: { 200: page("text/css, text/javascript"), 304: nothing },
       errors: { 404: "There is no such file" },
@@ -121,25 +118,16 @@ export function consoleRoutes(parts: ConsoleParts): readonly Route<ConsoleSnapsh
       summary: "The caller of the console, and the rights of the caller",
       access: "protected",
       action: "console.view",
-      yields,
-      needsStore,
+      ...common,
       responses: { 200: SessionShape },
       find: ({ action, identity, snapshot }) => admit({ action, identity, snapshot }, undefined),
       async handle({ identity, snapshot }) {
-        const { caller, isConsole = false } = identity;
-        const { console: setting, auth } = snapshot.config;
-        const readOnly = isReadOnly(setting);
-        const user = caller?.userId === undefined ? null : { id: caller.userId };
+        const { caller, isConsole: isSignedInByLink = false } = identity;
+        const readOnly = isReadOnly(snapshot.config.console);
         const canAct = !readOnly && (await mayAct(identity, snapshot));
-        const session = {
-          user,
-          canAct,
-          readOnly,
-          mode,
-          version,
-          isSignedInByLink: isConsole,
-          auth: auth !== undefined,
-        };
+        const user = caller?.userId === undefined ? null : { id: caller.userId };
+        const auth = snapshot.config.auth !== undefined;
+        const session = { user, canAct, readOnly, mode, version, isSignedInByLink, auth };
         return new Reply(session, { headers: toUncached(identity) });
       },
     }),
@@ -155,8 +143,7 @@ function apiRoutes(sessions: ConsoleSessions, { problem, routes }: ConsoleParts)
       summary: "Exchange the token of the link for a session of the console",
       description: "The link works once. The session ends with the process.",
       access: "public",
-      yields,
-      needsStore,
+      ...common,
       body: v.object({ token: v.string() }),
       responses: { 200: v.object({ token: v.string() }) },
       errors: { 401: "The link was used or is not valid", 403: foreign },
@@ -171,8 +158,7 @@ function apiRoutes(sessions: ConsoleSessions, { problem, routes }: ConsoleParts)
       path: "/console/api/problem",
       summary: "The error of the last save that could not be loaded",
       access: "protected",
-      yields,
-      needsStore,
+      ...common,
       responses: { 200: v.object({ problem: v.nullable(ProblemShape) }) },
       errors: { 401: noSession, 403: foreign },
       find: ({ identity }) => checkSession(identity),
@@ -189,8 +175,7 @@ function apiRoutes(sessions: ConsoleSessions, { problem, routes }: ConsoleParts)
       path: "/console/api/routes",
       summary: "Every route and its access, as agentserve routes lists them",
       access: "protected",
-      yields,
-      needsStore,
+      ...common,
       responses: { 200: v.object({ routes: v.array(RouteShape) }) },
       errors: { 401: noSession, 403: foreign },
       find: ({ identity }) => checkSession(identity),

@@ -8,10 +8,10 @@ const chosen = signal(localStorage.getItem(stored) ?? "");
 /** Returns true if the page may act as any user: without an authentication provider, a request names its user itself. */
 export const canChooseUser = (): boolean => signInState.value.type === "open" && !signInState.value.session.auth;
 
-/** Returns the user that the page acts as. Undefined: none was chosen, or the user is that of the token. */
+/** Returns the user that the page acts as. Undefined if none was chosen, or a token decides. */
 export const actingUser = (): string | undefined => (canChooseUser() && chosen.value !== "" ? chosen.value : undefined);
 
-/** Returns the user whose conversation is open: the one that its address names, or the acting user. */
+/** Returns the user of the open conversation: named by the address, or the acting user. */
 export const conversationUser = (): string | undefined => place.value.query.get("user") ?? actingUser();
 
 /** Acts as a user from now on, also after a reload. An empty text: as none. */

@@ -9,7 +9,9 @@ import { UserField } from "./parts/user-field.tsx";
 import { place, toLink } from "./place.ts";
 import { ProblemBanner } from "./problem.tsx";
 import { signIn, signInState, signOut, type Session } from "./session.ts";
-import { Agents } from "./views/agents.tsx";
+import { Agent } from "./views/agents/agent.tsx";
+import { AgentList } from "./views/agents/agent-list.tsx";
+import { Chat } from "./views/agents/chat/chat.tsx";
 import { Inbox } from "./views/inbox.tsx";
 import { followWaiting, waitingCount } from "./waiting.ts";
 import { Log } from "./views/log.tsx";
@@ -137,7 +139,7 @@ function View() {
   if (name === "runs" && first !== undefined && second !== undefined)
     return <Run key={`${first}/${second}`} workflowId={first} executionId={second} />;
   if (name === "runs") return <Runs />;
-  if (name === "agents") return <Agents key={actingUser()} agentId={first} conversationId={second} />;
+  if (name === "agents") return <Agents key={actingUser()} agentId={first} id={second} />;
   if (name === "workflows" && first !== undefined) return <Workflow key={first} id={first} />;
   if (name === "workflows") return <Workflows />;
   if (name === "schedules") return <Schedules />;
@@ -145,4 +147,11 @@ function View() {
   if (name === "traces") return <Traces />;
   if (name === "routes") return <Routes />;
   return <Inbox />;
+}
+
+/** The agents, one of them, or one conversation with it. */
+function Agents({ agentId, id }: { agentId: string | undefined; id: string | undefined }) {
+  if (agentId === undefined) return <AgentList />;
+  if (id === undefined) return <Agent key={agentId} id={agentId} />;
+  return <Chat key={`${agentId}/${id}`} agentId={agentId} id={id} />;
 }

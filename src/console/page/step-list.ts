@@ -12,7 +12,7 @@ export interface StepAttempt {
   /** The lines of code around the one that failed. Only in `dev`. */
   readonly frame?: string;
 }
-/** A step that has begun, or an iteration of a loop. */
+/** A started step, or an iteration of a loop. */
 export interface StepView {
   readonly path: string;
   readonly stepId: string;
@@ -25,7 +25,7 @@ export interface StepView {
   readonly output?: unknown;
   readonly suspension?: Omit<PendingBranch, "stepId">;
   readonly nextAttemptAt?: string;
-  /** The number of iterations of a loop, of all and by status. */
+  /** The iterations of a loop, in total and by status. */
   readonly count?: { readonly total: number } & { readonly [S in StepStatus]?: number };
   readonly redacted?: true;
   readonly parent: string | null;
@@ -41,7 +41,7 @@ export interface StepQuery {
 export const listSteps = (of: ExecutionRef, query: StepQuery, signal?: AbortSignal): Promise<Page<StepView>> =>
   ask(`${executionPath(of)}/steps${toQuery({ ...query })}`, { signal });
 
-/** Returns the size of a value that the server has left out because it is large. */
+/** Returns the size of a large value that the server left out. */
 export function toTruncatedSize(value: unknown): number | undefined {
   const is = typeof value === "object" && value !== null && "$truncated" in value && "bytes" in value;
   return is && typeof value.bytes === "number" && Object.keys(value).length === 2 ? value.bytes : undefined;

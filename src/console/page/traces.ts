@@ -23,7 +23,7 @@ const maxSpans = 500;
 
 /** The newest traces since the first visit, newest first. */
 export const traces = signal<readonly Trace[]>([]);
-/** The number of spans that the server has left out, because the page was too slow. */
+/** The number of spans that the server dropped because the page was too slow. */
 export const dropped = signal(0);
 
 let isListening = false;

@@ -12,7 +12,7 @@ export interface WaitingEntry {
   readonly key: string;
   readonly execution: ListedExecution;
   readonly branch: PendingBranch;
-  /** True if it no longer waits. It is still shown because the user has begun to fill in its form. */
+  /** True if it no longer waits. It is still shown because its form is half filled in. */
   readonly isGone: boolean;
 }
 /** A tool call that waits for a person. */
@@ -32,7 +32,7 @@ export interface Approval {
 export const waitingEntries = signal<readonly WaitingEntry[] | undefined>(undefined);
 export const waitingApprovals = signal<readonly Approval[] | undefined>(undefined);
 export const waitingError = signal<ApiError | undefined>(undefined);
-/** The entries that are older than those that were read: one more page can be shown here, or they are in Runs only. */
+/** The place of older entries: one more page can be shown here, or they are in Runs only. */
 export const olderWaiting = signal<"none" | "page" | "elsewhere">("none");
 /** True if more tool calls wait than were read. */
 export const hasMoreApprovals = signal(false);
@@ -40,13 +40,13 @@ export const waitingCount = computed(
   () => [...(waitingEntries.value ?? []), ...(waitingApprovals.value ?? [])].filter(({ isGone }) => !isGone).length,
 );
 
-/** The entries and approvals whose forms the user has begun to fill in. */
+/** The entries and approvals with a half filled form. */
 const touched = new Set<string>();
-/** The entries that this page has answered, with the suspension that was answered: a read that began before may have them. */
+/** The entries that this page has answered, each with its suspension. A read that began before may still have them. */
 const answered = new Map<string, string>();
 const decided = new Set<string>();
 const pageSize = 100;
-/** Max pages that are read, and max entries that are shown: an execution may wait at many branches. */
+/** Max pages to read, and max entries to show: an execution may wait at many branches. */
 const maxPages = 10;
 const maxEntries = 1_000;
 let pages = 1;
@@ -86,7 +86,7 @@ async function readExecutions(): Promise<void> {
   const asked = pages;
   try {
     const found: WaitingEntry[] = [];
-    /** The entries that are shown, and are on none of the pages that were read. */
+    /** The shown entries that are on none of these pages. */
     const missing = new Map((waitingEntries.value ?? []).map((entry) => [entry.key, entry]));
     let hasSkipped = false;
     let cursor: string | null = null;
@@ -100,12 +100,12 @@ async function readExecutions(): Promise<void> {
       hasSkipped ||= kept.length < entries.length;
       for (const { key } of entries) missing.delete(key);
       const until = items.at(-1)?.startAt ?? "";
-      // Newer ones push those that are shown to later pages. What has ended is not on any page.
+      // Newer entries push shown ones to later pages. Completed ones are on no page.
       for (const [key, { execution }] of missing) if (execution.startAt > until) missing.delete(key);
       cursor = nextCursor;
       page++;
     } while (cursor !== null && page < maxPages && found.length < maxEntries && (page < pages || missing.size > 0));
-    if (pages < asked) return reads.executions.call(); // the user has left the view meanwhile
+    if (pages < asked) return reads.executions.call(); // the user left the view meanwhile
     if (cursor === null) missing.clear();
     const entries = merge(waitingEntries.value ?? [], found, missing);
     const isFull = pages >= maxPages || entries.length >= maxEntries;

@@ -37,7 +37,7 @@ function readWorkflow(id: string): Promise<WorkflowDefinition | null> {
 }
 export const useWorkflow = (id: string): Loaded<WorkflowDefinition | null> => useLoaded(() => readWorkflow(id), [id]);
 
-/** Returns the schema of the answer to a step: its own, else that of the workflow around it, else of the one around that. */
+/** Returns the schema of the answer to a step: its own, else of the innermost workflow around it with one. */
 export function findResumeSchema(workflow: WorkflowDefinition, stepPath: string): JsonSchema | undefined {
   const found = findSteps(workflow.steps, stepPath.split("/"));
   const own = found.findLast(({ resumeSchema }) => resumeSchema)?.resumeSchema;

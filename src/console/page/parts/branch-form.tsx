@@ -15,6 +15,7 @@ import { toTruncatedSize } from "../step-list.ts";
 import { findResumeSchema, useWorkflow } from "../workflows.ts";
 import { noFields, SchemaForm } from "./form.tsx";
 import { Json } from "./json.tsx";
+import { notify } from "./notices.tsx";
 import { Show } from "./states.tsx";
 import { Fact, Text } from "./text.tsx";
 import { Time } from "./time.tsx";
@@ -29,7 +30,7 @@ interface BranchProps {
   onAnswered(): void;
 }
 
-/** The form that continues a branch: the answer of a person, or a button for one that waits for something else. */
+/** The form that continues a branch: the answer of a person, or a button for any other wait. */
 export function BranchForm({ isRunning = false, disabled = false, ...rest }: BranchProps) {
   const props = { ...rest, disabled: disabled || isRunning };
   return (
@@ -39,6 +40,25 @@ export function BranchForm({ isRunning = false, disabled = false, ...rest }: Bra
         {isRunning && "The run is running. An answer can be sent when it waits again."}
       </p>
     </div>
+  );
+}
+
+interface RunBranchProps extends Pick<BranchProps, "branch" | "onAnswered"> {
+  readonly state: ExecutionState;
+}
+
+/** A branch in the view of its run: its facts and its form. */
+export function RunBranch({ state, branch, onAnswered }: RunBranchProps) {
+  const isRunning = state.status === "running";
+  const onDone = (): void => {
+    notify("done", "The run continues");
+    onAnswered();
+  };
+  return (
+    <>
+      <BranchFacts of={state} branch={branch} />
+      <BranchForm of={state} branch={branch} isRunning={isRunning} onAnswered={onDone} />
+    </>
   );
 }
 
@@ -118,7 +138,7 @@ const Key = ({ value }: { value: string }) => (
   </>
 );
 
-/** Data that a list has left out because it is large. It is read on request. */
+/** Data that is too large for a list. It is read on request. */
 function LargeData({ of, stepId, size }: { of: ExecutionRef; stepId: string; size: number }) {
   const [isAsked, setAsked] = useState(false);
   const read = useLoaded(

@@ -7,7 +7,7 @@ import { toVisible } from "./text.tsx";
 const pageSize = 100;
 const longText = 400;
 
-/** A JSON value as a tree that opens, with a button that copies all of it. */
+/** A JSON value as a collapsible tree, with a button that copies all of it. */
 export function Json({ value, label, depth = 1 }: { value: unknown; label: string; depth?: number }) {
   return (
     <div class="json" role="group" aria-label={label}>
@@ -28,21 +28,14 @@ function Node({ name, value, open }: { name?: string; value: unknown; open: numb
       {": "}
     </>
   );
-  if (typeof value !== "object" || value === null) {
-    return (
-      <div class="json-row">
-        {before}
-        <Leaf value={value} />
-      </div>
-    );
-  }
-  const entries = Object.entries(value);
+  const isLeaf = typeof value !== "object" || value === null;
+  const entries = isLeaf ? [] : Object.entries(value);
   const [start, end] = Array.isArray(value) ? ["[", "]"] : ["{", "}"];
   if (entries.length === 0) {
     return (
       <div class="json-row">
         {before}
-        {start + end}
+        {isLeaf ? <Leaf value={value} /> : start + end}
       </div>
     );
   }

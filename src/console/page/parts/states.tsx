@@ -1,4 +1,4 @@
-import type { ComponentChildren } from "preact";
+import type { ComponentChild, ComponentChildren } from "preact";
 import type { Loaded } from "../server/load.ts";
 import { Button } from "./button.tsx";
 import { Text } from "./text.tsx";
@@ -52,3 +52,25 @@ export function ShowList<T>({ of, empty, children }: ListProps<T>) {
 
 /** A sentence in place of an empty list. */
 export const Empty = ({ children }: { children: ComponentChildren }) => <p class="hint empty">{children}</p>;
+
+interface TableProps {
+  readonly class: string;
+  readonly heads: readonly ComponentChild[];
+  readonly children: ComponentChildren;
+}
+
+/** A table whose first row has the heads of its columns. */
+export const Table = ({ class: name, heads, children }: TableProps) => (
+  <table class={name}>
+    <thead>
+      <tr>
+        {heads.map((head, index) => (
+          <th key={index} scope="col">
+            {head}
+          </th>
+        ))}
+      </tr>
+    </thead>
+    <tbody>{children}</tbody>
+  </table>
+);

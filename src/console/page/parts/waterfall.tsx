@@ -20,7 +20,7 @@ export interface WaterfallProps {
   onSelect(id: string): void;
 }
 
-/** Rows of a tree with bars of their times. */
+/** A tree whose rows have time bars. */
 export function Waterfall({ label, rows, selected, onSelect }: WaterfallProps) {
   const start = Math.min(...rows.map(({ from }) => from));
   const end = Math.max(...rows.map(({ from, to = Date.now() }) => Math.max(from, to)), start + 1);

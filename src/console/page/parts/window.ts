@@ -1,7 +1,7 @@
 import { useLayoutEffect, useRef, useState } from "preact/hooks";
 import type { RefObject } from "preact";
 
-/** The rows of a long list that are in the document: those that are visible, and some around them. */
+/** The rendered rows of a long list: the visible ones, and some around them. */
 export interface RowWindow {
   readonly box: RefObject<HTMLDivElement | null>;
   readonly first: number;

@@ -1,4 +1,4 @@
-/** The relative start of every URL of the server. */
+/** The relative start of every server URL. */
 const base = document.documentElement.dataset.base ?? "";
 export const toUrl = (to: string): string => base + to.replace(/^\//, "");
 /** The whole URL of a path, for commands that are copied. */
@@ -22,14 +22,14 @@ export function useToken(next: string | undefined): void {
   token = next;
 }
 let onRefused: (message: string) => void = () => {};
-/** Hears of a token that the server has refused, such as that of a session that has ended with the process of the server. */
+/** Registers the listener for a refused token. The session of a link, for example, ends with the server process. */
 export function whenRefused(listener: (message: string) => void): void {
   onRefused = listener;
 }
 /** The protocols of a WebSocket, which has no headers in a browser. */
 export const socketProtocols = (): string[] => (token === undefined ? [] : ["bearer", token]);
 
-/** The headers of every request of the console. The mark lets the server ask `console.view` and `console.act`. */
+/** The headers of every request. The mark lets the server ask `console.view` and `console.act`. */
 export function toHeaders(): Record<string, string> {
   return { "x-agentserve-console": "1", ...(token !== undefined && { authorization: `Bearer ${token}` }) };
 }
@@ -112,3 +112,6 @@ export async function* readEvents(
     }
   }
 }
+
+/** The delay before another try, by the number of failures: 250 ms, doubled with each failure up to 5 s. */
+export const toBackOff = (failures: number): number => Math.min(250 * 2 ** failures, 5_000);

@@ -1,7 +1,7 @@
 import { signal } from "@preact/signals";
-import { readEvents } from "./api.ts";
+import { readEvents, toBackOff } from "./api.ts";
 
-/** A start or a change of status of an execution. */
+/** A start of an execution, or a change of its status. */
 export interface ExecutionChange {
   readonly type: "execution";
   readonly executionId: string;
@@ -12,13 +12,13 @@ export interface ExecutionChange {
 export type ExecutionStatus = "running" | "suspended" | "completed" | "error";
 export type SuspensionKind = "person" | "request" | "timer" | "event" | "system";
 
-/** The state of the stream of changes. */
+/** The state of the change stream. */
 export const connection = signal<"connecting" | "open" | "lost">("connecting");
 /** Raised at each connection after the first one: the views read their values again. */
 export const reconnects = signal(0);
 
 const listeners = new Set<(change: ExecutionChange) => void>();
-/** Hears of every change, until the returned function is called. */
+/** Registers a listener for changes, until the returned function is called. */
 export function onChange(listener: (change: ExecutionChange) => void): () => void {
   listeners.add(listener);
   return () => listeners.delete(listener);
@@ -48,7 +48,7 @@ export async function follow(until: AbortSignal): Promise<void> {
       failures++;
       connection.value = "lost";
     }
-    await new Promise((resolve) => setTimeout(resolve, Math.min(250 * 2 ** failures, 5_000)));
+    await new Promise((resolve) => setTimeout(resolve, toBackOff(failures)));
   }
 }
 

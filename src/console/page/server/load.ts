@@ -1,6 +1,7 @@
 import { useCallback, useEffect, useRef, useState } from "preact/hooks";
 import type { ApiError } from "./api.ts";
-import { reconnects } from "./live.ts";
+import { onChange, reconnects, type ExecutionChange } from "./live.ts";
+import { createThrottle } from "./throttle.ts";
 import { toApiError } from "../session.ts";
 
 export interface Loaded<T> {
@@ -53,4 +54,33 @@ export function useLoaded<T>(read: (signal: AbortSignal) => Promise<T>, inputs: 
     };
   }, [...inputs, epoch]);
   return { ...state, reload };
+}
+
+/** Reads again at this interval while the page is visible. */
+export function usePolling(reload: () => void, intervalMs: number, isOn = true): void {
+  useEffect(() => {
+    if (!isOn) return;
+    const timer = setInterval(() => !document.hidden && reload(), intervalMs);
+    return () => clearInterval(timer);
+  }, [isOn]);
+}
+
+/** Reads again after each wanted change, at most once in this interval. */
+export function useChanges(
+  reload: () => void,
+  intervalMs: number,
+  isWanted: (change: ExecutionChange) => boolean,
+): void {
+  const latest = useRef(reload);
+  latest.current = reload;
+  useEffect(() => {
+    const throttle = createThrottle(() => latest.current(), intervalMs);
+    const stop = onChange((change) => {
+      if (isWanted(change)) throttle.call();
+    });
+    return () => {
+      stop();
+      throttle.close();
+    };
+  }, []);
 }

@@ -1,4 +1,4 @@
-import { socketProtocols, toUrl } from "./api.ts";
+import { socketProtocols, toBackOff, toUrl } from "./api.ts";
 
 interface SocketMessage {
   readonly type: string;
@@ -29,7 +29,7 @@ export function openSocket(to: string, { onMessage, onState }: SocketOptions): (
     socket.addEventListener("close", () => {
       if (isClosed) return;
       onState?.(false);
-      timer = setTimeout(open, Math.min(250 * 2 ** failures++, 5_000));
+      timer = setTimeout(open, toBackOff(failures++));
     });
   };
   open();

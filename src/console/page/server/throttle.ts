@@ -5,8 +5,8 @@ export interface Throttle {
 }
 
 /**
- * Runs something at most once in an interval, and never twice at the same time. Calls in the meantime lead to one more run.
- * After a run that took long, the interval is twice that time: what is slow for the server is not asked for all the time.
+ * Runs something at most once in an interval, and never twice at the same time. Calls in the meantime lead to one more
+ * run. After a slow run, the interval is twice its duration, to spare the server.
  */
 export function createThrottle(run: () => void | Promise<void>, intervalMs: number): Throttle {
   let isBusy = false;

@@ -2,7 +2,7 @@ import { useState } from "preact/hooks";
 import { ask } from "../server/api.ts";
 import { useLoaded } from "../server/load.ts";
 import { TextField } from "../parts/field.tsx";
-import { Show } from "../parts/states.tsx";
+import { Show, Table } from "../parts/states.tsx";
 import { Text } from "../parts/text.tsx";
 
 interface ListedRoute {
@@ -29,23 +29,13 @@ export function Routes() {
       </div>
       <Show of={routes}>
         {({ routes: all }) => (
-          <table class="stacked">
-            <thead>
-              <tr>
-                <th scope="col">Route</th>
-                <th scope="col">Access</th>
-                <th scope="col">Rule</th>
-                <th scope="col">Action of authorize</th>
-              </tr>
-            </thead>
-            <tbody>
-              {all
-                .filter(({ path }) => path.includes(text))
-                .map((route) => (
-                  <Row key={`${route.method} ${route.path}`} route={route} />
-                ))}
-            </tbody>
-          </table>
+          <Table class="stacked" heads={["Route", "Access", "Rule", "Action of authorize"]}>
+            {all
+              .filter(({ path }) => path.includes(text))
+              .map((route) => (
+                <Row key={`${route.method} ${route.path}`} route={route} />
+              ))}
+          </Table>
         )}
       </Show>
     </>

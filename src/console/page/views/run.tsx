@@ -1,12 +1,10 @@
-import { useEffect, useMemo, useRef } from "preact/hooks";
+import { useEffect, useMemo } from "preact/hooks";
 import { ask } from "../server/api.ts";
 import { executionPath, isOpen, type ExecutionRef, type ExecutionState } from "../executions.ts";
-import { onChange } from "../server/live.ts";
-import { useLoaded } from "../server/load.ts";
+import { useChanges, useLoaded } from "../server/load.ts";
 import { Json } from "../parts/json.tsx";
 import { Show } from "../parts/states.tsx";
 import { place, toLink } from "../place.ts";
-import { createThrottle } from "../server/throttle.ts";
 import { Again } from "./run/again.tsx";
 import { EventLog } from "./run/event-log.ts";
 import { Events } from "./run/events.tsx";
@@ -29,8 +27,7 @@ export function Run({ workflowId, executionId }: ExecutionRef) {
   const of: ExecutionRef = { workflowId, executionId };
   const state = useLoaded((signal) => ask<ExecutionState>(`${executionPath(of)}/state?include=access`, { signal }), []);
   const store = useMemo(() => new StepStore(of), []);
-  const reload = useRef(() => {});
-  reload.current = () => {
+  const reload = (): void => {
     state.reload();
     store.reload();
   };
@@ -41,24 +38,20 @@ export function Run({ workflowId, executionId }: ExecutionRef) {
     if (isFollowed) log.start();
     else log.stop();
   }, [isFollowed, state.value?.status]);
-  useEffect(() => {
-    const throttle = createThrottle(() => reload.current(), 250);
-    const stop = onChange((change) => {
-      if (change.executionId === executionId) throttle.call();
-    });
-    return () => {
-      stop();
-      throttle.close();
+  useChanges(reload, 250, (change) => change.executionId === executionId);
+  useEffect(
+    () => () => {
       log.stop();
       store.close();
-    };
-  }, []);
+    },
+    [],
+  );
   return (
     <Show of={state}>
       {(value) => (
         <>
-          <RunHead state={value} onChanged={reload.current} />
-          {isOpen(value) && <Waits state={value} store={store} onChanged={reload.current} />}
+          <RunHead state={value} onChanged={reload} />
+          {isOpen(value) && <Waits state={value} store={store} onChanged={reload} />}
           <nav class="tabs" aria-label="Parts of the run">
             {tabs.map(([name, title]) => (
               <a
@@ -70,7 +63,7 @@ export function Run({ workflowId, executionId }: ExecutionRef) {
               </a>
             ))}
           </nav>
-          {tab === "steps" && <Steps state={value} store={store} onChanged={reload.current} />}
+          {tab === "steps" && <Steps state={value} store={store} onChanged={reload} />}
           {tab === "events" && <Events log={log} startAt={value.startAt} />}
           {tab === "log" && <RunLog state={value} />}
           {tab === "state" && <Values state={value} />}

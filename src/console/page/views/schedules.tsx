@@ -2,7 +2,7 @@ import { Button } from "../parts/button.tsx";
 import { ask, path } from "../server/api.ts";
 import { useLoaded } from "../server/load.ts";
 import { act } from "../parts/notices.tsx";
-import { ShowList } from "../parts/states.tsx";
+import { ShowList, Table } from "../parts/states.tsx";
 import { Link, Text } from "../parts/text.tsx";
 import { Time } from "../parts/time.tsx";
 import { toLink } from "../place.ts";
@@ -35,23 +35,11 @@ export function Schedules() {
       <h1>Schedules</h1>
       <ShowList of={schedules} empty={empty}>
         {(items) => (
-          <table class="stacked">
-            <thead>
-              <tr>
-                <th scope="col">Schedule</th>
-                <th scope="col">Workflow</th>
-                <th scope="col">Times</th>
-                <th scope="col">Last</th>
-                <th scope="col">Next</th>
-                <th scope="col">Actions</th>
-              </tr>
-            </thead>
-            <tbody>
-              {items.map((schedule) => (
-                <Row key={schedule.id} schedule={schedule} run={run} />
-              ))}
-            </tbody>
-          </table>
+          <Table class="stacked" heads={["Schedule", "Workflow", "Times", "Last", "Next", "Actions"]}>
+            {items.map((schedule) => (
+              <Row key={schedule.id} schedule={schedule} run={run} />
+            ))}
+          </Table>
         )}
       </ShowList>
     </>

@@ -24,7 +24,7 @@ export function Traces() {
             <TraceView
               trace={trace}
               isOpen={open === trace.id}
-              // One that closes because another was opened must not close that one.
+              // An open trace that closes must not close the newly opened one.
               onToggle={(isOpen) => setOpen((now) => (isOpen ? trace.id : now === trace.id ? undefined : now))}
             />
           </li>

@@ -1,9 +1,9 @@
 import { Button } from "../../parts/button.tsx";
-import { useEffect, useState } from "preact/hooks";
+import { useState } from "preact/hooks";
 import { actingUser, canChooseUser } from "../../acting-user.ts";
 import { ask, path, toQuery } from "../../server/api.ts";
 import type { Page } from "../../executions.ts";
-import { useLoaded } from "../../server/load.ts";
+import { useLoaded, usePolling } from "../../server/load.ts";
 import { Empty, Show } from "../../parts/states.tsx";
 import { Status } from "../../parts/status.tsx";
 import { Text } from "../../parts/text.tsx";
@@ -29,10 +29,7 @@ export function ConversationList({ agentId, memory = true, current }: Conversati
   const [pages, setPages] = useState(1);
   const changes = conversationChanges.value;
   const conversations = useLoaded((signal) => readPages(agentId, pages, signal), [agentId, pages, changes]);
-  useEffect(() => {
-    const timer = setInterval(() => void (document.hidden || conversations.reload()), readMs);
-    return () => clearInterval(timer);
-  }, []);
+  usePolling(conversations.reload, readMs);
   return (
     <section class="conversations" aria-labelledby="conversations">
       <div class="actions heading">
@@ -73,15 +70,11 @@ function NoConversations() {
   );
 }
 
-function Row({
-  agentId,
-  conversation,
-  current,
-}: {
-  agentId: string;
-  conversation: Conversation;
-  current: string | undefined;
-}) {
+interface RowProps extends Pick<ConversationListProps, "agentId" | "current"> {
+  readonly conversation: Conversation;
+}
+
+function Row({ agentId, conversation, current }: RowProps) {
   const { id, title, createdAt, updatedAt, messageCount, running } = conversation;
   return (
     <li data-current={id === current}>

@@ -14,7 +14,7 @@ export function Again({ state: { workflowId, input, context } }: { state: Execut
     workflowId,
     input,
     context: own,
-    // With a token, the user is that of the token.
+    // the token decides the user
     userId: needsToken || typeof userId !== "string" ? undefined : userId,
     needsToken,
   };

@@ -1,5 +1,5 @@
 import { signal } from "@preact/signals";
-import { readEvents } from "../../server/api.ts";
+import { readEvents, toBackOff } from "../../server/api.ts";
 import { executionPath, type ExecutionRef } from "../../executions.ts";
 
 /** An event of an execution. Those of `emit` have no `seq`. */
@@ -31,7 +31,7 @@ export class EventLog {
     this.#onEvent = onEvent;
   }
 
-  /** Reads until the execution has ended. Continues after the last event that is known. */
+  /** Reads until the execution ends. Continues after the last known event. */
   start(): void {
     if (this.#controller) return;
     this.#controller = new AbortController();
@@ -60,7 +60,7 @@ export class EventLog {
         this.problem.value = error instanceof Error ? error.message : String(error);
       }
       if (isEnded && this.#controller === controller) return void (this.#controller = undefined);
-      await new Promise((resolve) => setTimeout(resolve, Math.min(250 * 2 ** failures, 5_000)));
+      await new Promise((resolve) => setTimeout(resolve, toBackOff(failures)));
     }
   }
 

@@ -1,9 +1,8 @@
-import { useEffect } from "preact/hooks";
 import { ask, toQuery } from "../../server/api.ts";
 import { isOpen, type ExecutionState } from "../../executions.ts";
-import { useLoaded } from "../../server/load.ts";
+import { useLoaded, usePolling } from "../../server/load.ts";
 import { Json } from "../../parts/json.tsx";
-import { Empty, Show } from "../../parts/states.tsx";
+import { ShowList } from "../../parts/states.tsx";
 import { Text } from "../../parts/text.tsx";
 
 interface LogRecord {
@@ -21,31 +20,22 @@ export function RunLog({ state }: { state: ExecutionState }) {
     (signal) => ask<LogRecord[]>(`/api/logs${toQuery({ executionId, limit })}`, { signal }),
     [executionId, state.status],
   );
-  const isLive = isOpen(state);
-  useEffect(() => {
-    if (!isLive) return;
-    const timer = setInterval(() => !document.hidden && records.reload(), 2_000);
-    return () => clearInterval(timer);
-  }, [isLive]);
+  usePolling(records.reload, 2_000, isOpen(state));
   return (
-    <Show of={records}>
-      {(items) =>
-        items.length === 0 ? (
-          <Empty>The server keeps no records of this run. It keeps the newest ones of all runs.</Empty>
-        ) : (
-          <>
-            {items.length === limit && <p class="hint">The newest {limit} records.</p>}
-            <ol class="log">
-              {items.map((record, index) => (
-                <li key={index}>
-                  <Entry record={record} />
-                </li>
-              ))}
-            </ol>
-          </>
-        )
-      }
-    </Show>
+    <ShowList of={records} empty="The server keeps no records of this run. It keeps the newest ones of all runs.">
+      {(items) => (
+        <>
+          {items.length === limit && <p class="hint">The newest {limit} records.</p>}
+          <ol class="log">
+            {items.map((record, index) => (
+              <li key={index}>
+                <Entry record={record} />
+              </li>
+            ))}
+          </ol>
+        </>
+      )}
+    </ShowList>
   );
 }
 

@@ -1,10 +1,9 @@
 import { Button } from "../../parts/button.tsx";
 import { useEffect, useState } from "preact/hooks";
-import { isOpen, type ExecutionState, type PendingBranch } from "../../executions.ts";
+import { isOpen, type ExecutionState } from "../../executions.ts";
 import { useLoaded } from "../../server/load.ts";
-import { BranchFacts, BranchForm } from "../../parts/branch-form.tsx";
+import { RunBranch } from "../../parts/branch-form.tsx";
 import { Json } from "../../parts/json.tsx";
-import { notify } from "../../parts/notices.tsx";
 import { Show } from "../../parts/states.tsx";
 import { Status } from "../../parts/status.tsx";
 import { Fact, Text, toVisible } from "../../parts/text.tsx";
@@ -53,7 +52,12 @@ export function StepDetail({ state, store, path, onChanged }: DetailProps) {
               {step.parent === null && <ForkButton state={state} store={store} step={step} />}
               {step.count && <LoopFilter path={path} count={step.count} store={store} />}
               {step.suspension && isOpen(state) && (
-                <StepWait state={state} branch={{ ...step.suspension, stepId: path }} onChanged={onChanged} />
+                <>
+                  <h3>
+                    <Text value={step.suspension.reason || "Waits"} />
+                  </h3>
+                  <RunBranch state={state} branch={{ ...step.suspension, stepId: path }} onAnswered={onChanged} />
+                </>
               )}
               <Attempts attempts={step.attempts} />
               {step.redacted && <p class="hint">The values are redacted.</p>}
@@ -66,28 +70,6 @@ export function StepDetail({ state, store, path, onChanged }: DetailProps) {
         }
       </Show>
     </section>
-  );
-}
-
-interface WaitProps {
-  readonly state: ExecutionState;
-  readonly branch: PendingBranch;
-  onChanged(): void;
-}
-
-function StepWait({ state, branch, onChanged }: WaitProps) {
-  const onAnswered = (): void => {
-    notify("done", "The run continues");
-    onChanged();
-  };
-  return (
-    <>
-      <h3>
-        <Text value={branch.reason || "Waits"} />
-      </h3>
-      <BranchFacts of={state} branch={branch} />
-      <BranchForm of={state} branch={branch} isRunning={state.status === "running"} onAnswered={onAnswered} />
-    </>
   );
 }
 

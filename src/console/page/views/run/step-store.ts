@@ -10,7 +10,7 @@ import { createThrottle } from "../../server/throttle.ts";
 export interface LoopItems {
   /** The status to which the items are limited. */
   readonly only: StepStatus | undefined;
-  /** The start of the run of the loop: one that runs again has other items. */
+  /** The start time of the loop. A loop that runs again has other items. */
   readonly startAt: string | undefined;
   readonly pages: readonly ItemPage[];
 }
@@ -25,7 +25,7 @@ const maxPages = 10;
 /**
  * The steps of an execution, as far as they were read.
  * 1. Steps outside loops are read at once, up to 2,000. Items of a loop are read page by page, once the loop was opened.
- * 2. Items have no values: those of a step are read when it is shown.
+ * 2. Items have no values: a step's values are read when it is shown.
  * 3. A reload reads only those pages of items again that can have changed.
  */
 export class StepStore {

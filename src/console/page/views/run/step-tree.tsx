@@ -140,7 +140,7 @@ function toCounts(count: NonNullable<StepRow["step"]["count"]>): string {
   return [`${count.total} ${count.total === 1 ? "item" : "items"}`, ...parts].join(", ");
 }
 
-/** Returns the row that a key moves to, or that the row with the focus opens or closes. */
+/** Returns the row to which a key moves, or "toggle" if it opens or closes the focused row. */
 function toMove(key: string, rows: readonly TreeRow[], at: number): number | "toggle" | undefined {
   const row = rows[at];
   const current = row?.type === "step" ? row : undefined;
@@ -170,7 +170,7 @@ interface TimeSpan {
   readonly to: number;
 }
 
-/** The time of a step within that of its execution. */
+/** The bar of a step in the time span of its execution. */
 function StepBar({ step: { startAt, endAt, status }, span: { from, to } }: { step: StepView; span: TimeSpan }) {
   const length = Math.max(to - from, 1);
   const end = endAt === null ? to : Date.parse(endAt);

@@ -44,8 +44,8 @@ export function Steps({ state, store, onChanged }: StepsProps) {
 const selectStep = (step: string): void => setQuery({ step });
 
 /**
- * Returns the step that has failed, the innermost one: it may be in a loop whose items are not read. It stays the one that is
- * shown when a retry has continued the run.
+ * Returns the innermost failed step. It may be in a loop whose items are not read. It stays selected when a retry
+ * continues the run.
  */
 function useFailingStep(state: ExecutionState): string | undefined {
   const hasFailed = isFailed(state);

@@ -23,7 +23,7 @@ export interface MoreRow {
 export const isLoop = ({ count }: StepView): boolean => count !== undefined;
 const isItem = ({ type }: StepView): boolean => type === "item" || type === "iteration";
 
-/** Returns the rows that are visible: the steps of which everything around them is open. */
+/** Returns the visible rows: each step that is inside open steps only. */
 export function toRows(
   steps: readonly StepView[],
   loops: ReadonlyMap<string, LoopItems>,

@@ -1,7 +1,6 @@
 import { useRef, useState } from "preact/hooks";
 import { toBranches, type ExecutionState, type PendingBranch } from "../../executions.ts";
-import { BranchFacts, BranchForm } from "../../parts/branch-form.tsx";
-import { notify } from "../../parts/notices.tsx";
+import { RunBranch } from "../../parts/branch-form.tsx";
 import { Status } from "../../parts/status.tsx";
 import { Text } from "../../parts/text.tsx";
 import type { StepStore } from "./step-store.ts";
@@ -12,7 +11,7 @@ interface WaitsProps {
   onChanged(): void;
 }
 
-/** The branches of a run that wait, each with the form that continues it. While another branch runs, the forms stay. */
+/** The waiting branches of a run, each with its form. While another branch runs, the forms stay. */
 export function Waits({ state, store, onChanged }: WaitsProps) {
   const { branches, toKey, answer } = useBranches(state, store);
   const count = state.suspension?.pendingCount ?? branches.length;
@@ -41,7 +40,7 @@ export function Waits({ state, store, onChanged }: WaitsProps) {
 /** Keeps the branches of the last suspension while the run is running, except those that have continued. */
 function useBranches(state: ExecutionState, store: StepStore) {
   const last = useRef<readonly PendingBranch[]>([]);
-  /** The steps that were answered here, with the time at which the wait began: a state that was read before has them. */
+  /** The steps that were answered here, with the start of their wait. A state that was read before still has them. */
   const [answered, setAnswered] = useState<ReadonlyMap<string, string>>(new Map());
   const { suspension, status } = state;
   if (suspension) last.current = toBranches(state);
@@ -75,20 +74,7 @@ function Wait({ state, branch, isFirst, onAnswered }: WaitProps) {
           <Text value={branch.reason || branch.stepId} />
         </strong>
       </summary>
-      {isOpen && (
-        <>
-          <BranchFacts of={state} branch={branch} />
-          <BranchForm
-            of={state}
-            branch={branch}
-            isRunning={state.status === "running"}
-            onAnswered={() => {
-              notify("done", "The run continues");
-              onAnswered();
-            }}
-          />
-        </>
-      )}
+      {isOpen && <RunBranch state={state} branch={branch} onAnswered={onAnswered} />}
     </details>
   );
 }

@@ -1,15 +1,8 @@
 import type { SuspensionKind } from "../../server/live.ts";
 
-/** The filter of the list, as it is in the query of the place: a link to it can be shared. */
-export interface RunFilter {
-  readonly workflow?: string | undefined;
-  readonly status?: string | undefined;
-  readonly kind?: string | undefined;
-  /** The beginning of the id. */
-  readonly id?: string | undefined;
-  readonly since?: string | undefined;
-  readonly until?: string | undefined;
-}
+const names = ["workflow", "status", "kind", "id", "since", "until"] as const;
+/** The filter of the list, as it is in the query of the place: a link to it can be shared. `id` is the beginning of an id. */
+export type RunFilter = { readonly [N in (typeof names)[number]]?: string | undefined };
 
 export const statusChoices = ["running", "suspended", "completed", "failed", "cancelled"] as const;
 export const kindChoices: readonly (readonly [SuspensionKind, string])[] = [
@@ -20,35 +13,17 @@ export const kindChoices: readonly (readonly [SuspensionKind, string])[] = [
   ["system", "a resume (by the server)"],
 ];
 
-export function readFilter(query: URLSearchParams): RunFilter {
-  const get = (name: string): string | undefined => query.get(name) ?? undefined;
-  return {
-    workflow: get("workflow"),
-    status: get("status"),
-    kind: get("kind"),
-    id: get("id"),
-    since: get("since"),
-    until: get("until"),
-  };
-}
+export const readFilter = (query: URLSearchParams): RunFilter =>
+  Object.fromEntries(names.map((name) => [name, query.get(name) ?? undefined]));
 
 /** Returns the query of `GET /executions`. */
-export function toListQuery({
-  workflow,
-  status,
-  kind,
-  id,
-  since,
-  until,
-}: RunFilter): Record<string, string | undefined> {
+export function toListQuery({ workflow, status, kind, ...rest }: RunFilter): Record<string, string | undefined> {
   const isError = status === "failed" || status === "cancelled";
   return {
     workflowId: workflow,
     status: isError ? "error" : status,
     cancelled: isError ? String(status === "cancelled") : undefined,
     kind: status === "suspended" ? kind : undefined,
-    id,
-    since,
-    until,
+    ...rest,
   };
 }

@@ -12,7 +12,7 @@ interface KeyActions {
 export function useRunKeys({ toggle, showKeys }: KeyActions): void {
   useEffect(() => {
     const onKey = (event: KeyboardEvent): void => {
-      const target = event.target as Element; // of a key event of the document
+      const target = event.target as Element; // the document has the listener
       if (event.ctrlKey || event.metaKey || event.altKey || target.closest("dialog")) return;
       if (target.matches("input:not([type=checkbox]), select, textarea")) return;
       const links = [...document.querySelectorAll<HTMLElement>("a[data-run]")];

@@ -1,8 +1,7 @@
-import { useEffect, useRef } from "preact/hooks";
+import { useRef } from "preact/hooks";
 import { listExecutions, type ListedExecution } from "../../executions.ts";
-import { onChange, type ExecutionChange } from "../../server/live.ts";
-import { useLoaded, type Loaded } from "../../server/load.ts";
-import { createThrottle } from "../../server/throttle.ts";
+import type { ExecutionChange } from "../../server/live.ts";
+import { useChanges, useLoaded, type Loaded } from "../../server/load.ts";
 import { toListQuery, type RunFilter } from "./filter.ts";
 
 export const pageSize = 50;
@@ -39,21 +38,12 @@ export function useRunList(asked: Asked): Loaded<RunList> {
     },
     [key, asked.isHeld],
   );
-  const reload = useRef(loaded.reload);
-  reload.current = loaded.reload;
-  useEffect(() => {
-    const throttle = createThrottle(() => reload.current(), 500);
-    const stop = onChange((change) => {
-      if (before.current?.rows.some(({ executionId }) => executionId === change.executionId)) {
-        changes.current.set(change.executionId, change);
-      }
-      throttle.call();
-    });
-    return () => {
-      stop();
-      throttle.close();
-    };
-  }, []);
+  useChanges(loaded.reload, 500, (change) => {
+    if (before.current?.rows.some(({ executionId }) => executionId === change.executionId)) {
+      changes.current.set(change.executionId, change);
+    }
+    return true;
+  });
   const isCurrent = loaded.value?.key === key;
   return isCurrent ? loaded : { ...loaded, value: undefined };
 }

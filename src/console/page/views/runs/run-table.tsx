@@ -1,4 +1,5 @@
 import type { ListedExecution } from "../../executions.ts";
+import { Table } from "../../parts/states.tsx";
 import { Status } from "../../parts/status.tsx";
 import { Text } from "../../parts/text.tsx";
 import { Duration, Time } from "../../parts/time.tsx";
@@ -16,36 +17,26 @@ interface TableProps {
 /** The runs of a page. */
 export function RunTable({ rows, selected, onSelect }: TableProps) {
   const count = rows.filter(({ executionId }) => selected.has(executionId)).length;
+  const all = (
+    <input
+      type="checkbox"
+      aria-label="Select all shown runs"
+      checked={count > 0 && count === rows.length}
+      indeterminate={count > 0 && count < rows.length}
+      onChange={({ currentTarget }) =>
+        onSelect(
+          rows.map(({ executionId }) => executionId),
+          currentTarget.checked,
+        )
+      }
+    />
+  );
   return (
-    <table class="runs">
-      <thead>
-        <tr>
-          <th scope="col">
-            <input
-              type="checkbox"
-              aria-label="Select all shown runs"
-              checked={count > 0 && count === rows.length}
-              indeterminate={count > 0 && count < rows.length}
-              onChange={({ currentTarget }) =>
-                onSelect(
-                  rows.map(({ executionId }) => executionId),
-                  currentTarget.checked,
-                )
-              }
-            />
-          </th>
-          <th scope="col">Run</th>
-          <th scope="col">Status</th>
-          <th scope="col">Started</th>
-          <th scope="col">Took</th>
-        </tr>
-      </thead>
-      <tbody>
-        {rows.map((row) => (
-          <Row key={row.executionId} row={row} isSelected={selected.has(row.executionId)} onSelect={onSelect} />
-        ))}
-      </tbody>
-    </table>
+    <Table class="runs" heads={[all, "Run", "Status", "Started", "Took"]}>
+      {rows.map((row) => (
+        <Row key={row.executionId} row={row} isSelected={selected.has(row.executionId)} onSelect={onSelect} />
+      ))}
+    </Table>
   );
 }
 

@@ -14,7 +14,7 @@ export const isLostConnection = (error: Error): boolean => error instanceof Type
 /** Returns true if the server cannot answer now, and may later. */
 export const isPassing = ({ status }: ApiError): boolean => status === 0 || status === 429 || status >= 502;
 
-/** Reads the error of a request of the AI SDK, whose message is the whole body of the response. */
+/** Reads an error of the AI SDK. Its message is the whole response body. */
 export function toProblem(error: Error): ChatProblem {
   if (error instanceof ApiError) return { message: error.message, status: error.status };
   const { statusCode, responseBody } = error as Error & { statusCode?: number; responseBody?: string };

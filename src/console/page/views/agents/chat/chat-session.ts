@@ -21,7 +21,7 @@ type Phase =
   /** The conversation does not exist any more, or may not be read. */
   | "closed";
 
-/** The time between two looks for turns that another tab, or the server itself, has begun. */
+/** The interval of the look for turns of another tab or the server itself. */
 const lookMs = 2_000;
 /** The same for a conversation with earlier messages, of which each look reads a page. */
 const longLookMs = 10_000;
@@ -42,12 +42,12 @@ export class ChatSession {
   readonly hasMore = signal(false);
   /** The finish reasons of the answers that this page has seen, by message id. */
   readonly finishReasons = signal<Readonly<Record<string, string>>>({});
-  /** The results of client's tools that wait for those of other calls. */
+  /** Results of client tools. They wait for the results of the other calls. */
   readonly outputs = signal<Readonly<Record<string, ToolOutput>>>({});
   readonly messages: ReadonlySignal<readonly ChatMessage[]>;
   /** True if the last message is one of the user, and no answer is being made. */
   readonly isUnanswered: ReadonlySignal<boolean>;
-  /** True for a conversation of another user: messages are added to it as those of a person, and ask no agent. */
+  /** True for a conversation of another user. Messages are added to it in the name of a person, and ask no agent. */
   readonly isOther: ReadonlySignal<boolean>;
   readonly #agentId: string;
   readonly #id: string;
@@ -169,7 +169,7 @@ export class ChatSession {
     try {
       await this.#post("stop", { messageId });
     } catch (error) {
-      if (toApiError(error).status !== 409) throw error; // it has ended by itself
+      if (toApiError(error).status !== 409) throw error; // it ended by itself
     }
     await this.#chat.stop();
   }
@@ -243,7 +243,7 @@ export class ChatSession {
       this.problem.value = undefined;
       const before = this.finishReasons.value;
       await this.#chat.resumeStream();
-      // A turn that has ended is not waited for.
+      // The next read follows a complete turn at once.
       if (this.finishReasons.value !== before) failures = -1;
     }
   }
@@ -268,7 +268,7 @@ export class ChatSession {
     this.phase.value = "ready";
   }
 
-  /** Takes the messages of the server in place of those that are shown. */
+  /** Replaces the shown messages with the messages of the server. */
   #take(found: OpenConversation): void {
     const { messages, hasMore, title, createdAt, isOwn } = found;
     wasStored(this.#agentId, this.#id);

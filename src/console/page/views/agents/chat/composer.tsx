@@ -195,7 +195,7 @@ function Actions({ session, canSend, add, close, onStopped }: ActionProps) {
   );
 }
 
-/** Tells a screen reader that an answer begins, and that it is complete. */
+/** Tells a screen reader the start and the end of an answer. */
 function LiveRegion({ session }: { session: ChatSession }) {
   const [word, setWord] = useState("");
   const isBusy = session.phase.value === "busy";

@@ -31,8 +31,8 @@ export const toMark = ({ updatedAt, messageCount, title, running }: OpenConversa
   JSON.stringify([updatedAt, messageCount, title, running]);
 
 /**
- * Returns the messages of the server in place of those that are shown. Earlier pages stay. The answer that is being made stays
- * until its stream replaces it, and so does the message `sent`, which the server does not have.
+ * Returns the messages of the server, after the earlier pages that are shown. The answer in progress stays until its
+ * stream replaces it. So does the message `sent`, which the server does not have.
  */
 export function mergeMessages(
   shown: readonly ChatMessage[],

@@ -5,7 +5,7 @@ import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
 const near = 80;
 
 export interface StickyEnd {
-  /** True if the reader has left the end. */
+  /** True if the reader left the end. */
   readonly isAway: boolean;
   /** The element whose growth is followed. */
   readonly box: RefObject<HTMLDivElement | null>;

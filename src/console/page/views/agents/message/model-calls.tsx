@@ -22,7 +22,7 @@ interface ModelCall {
   readonly ms: number | null;
   readonly model: { readonly provider: string; readonly modelId: string };
   readonly prompt?: readonly ModelMessage[];
-  /** The number of the oldest messages of a long prompt, which are not kept. */
+  /** The number of old messages that were dropped from a long prompt. */
   readonly omittedMessages?: number;
   readonly instructions?: unknown;
   readonly tools?: readonly string[];
@@ -159,7 +159,7 @@ function PromptMessage({ message: { role, content }, isOpen }: { message: ModelM
   );
 }
 
-/** A part of a prompt or of an answer: a text as it is, anything else as JSON. */
+/** A part of a prompt or an answer: a text as it is, anything else as JSON. */
 function Content({ part }: { part: unknown }) {
   const text = toText(part);
   return text === undefined ? <Json label="Part" value={part} depth={3} /> : <pre>{toVisible(text)}</pre>;

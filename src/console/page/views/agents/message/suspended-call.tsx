@@ -23,7 +23,7 @@ export interface SuspendedCallProps {
   onResumed(): void;
 }
 
-/** A call of a `workflowTool`: the run that it waits for, and the form that resumes it. */
+/** A call of a `workflowTool`: its run, and the form that resumes it. */
 export function SuspendedCall({ workflowId, executionId, isOpen, onResumed }: SuspendedCallProps) {
   return (
     <>

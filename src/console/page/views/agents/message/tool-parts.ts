@@ -3,7 +3,7 @@ import type { ChatMessage } from "../chat/chat-state.ts";
 
 export type ToolPart = ToolUIPart | DynamicToolUIPart;
 
-/** Returns the calls of an answer that wait for a result of the client. */
+/** Returns the calls of an answer that wait for the client. */
 export function openClientCalls(message: ChatMessage | undefined): { toolCallId: string; tool: string }[] {
   if (message?.role !== "assistant") return [];
   const parts = message.parts.filter((part) => isToolUIPart(part)).filter((part) => isClientCall(message, part));
