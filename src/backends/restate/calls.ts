@@ -71,16 +71,20 @@ export function createCalls({ serde }: RestateSdk, names: ServiceNames): Calls {
 /** Restate pauses an invocation after a number of attempts, by default: nothing would continue it. */
 export const forever = { exponentiationFactor: 2, maxAttempts: 2_147_483_648 } as const;
 
-/** The options of an object whose handlers are all short. */
-export const shortHandlers: ObjectOptions = {
+/** The options of all objects. */
+export const objectOptions: ObjectOptions = {
   journalRetention: 0,
   idempotencyRetention: 0,
+  // For ever: a handler that was given up half-way would leave half of its changes.
+  retryPolicy: { ...forever, initialInterval: 50, maxInterval: 1_000 },
+};
+/** The options of an object whose handlers are all short. */
+export const shortHandlers: ObjectOptions = {
+  ...objectOptions,
   enableLazyState: true,
   // A replica that hangs must not keep the object.
   inactivityTimeout: 2_000,
   abortTimeout: 1_000,
-  // For ever: a handler that was given up half-way would leave half of its changes.
-  retryPolicy: { ...forever, initialInterval: 50, maxInterval: 1_000 },
 };
 
 /**

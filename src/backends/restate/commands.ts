@@ -59,11 +59,17 @@ export class Commands {
     return { created };
   }
 
-  /** Starts or continues an execution. A drive that comes here finds the program and a slot. */
+  /** Starts or continues an execution. A drive that comes here finds the program and a slot; its result is kept for the caller. */
   async #reserve<T>(id: string, program: Program, act: () => Promise<T>): Promise<T> {
     this.#refuseWhenClosing();
     const { release } = this.#replica.slots.reserve();
-    const forget = this.#expect(id, program);
+    const { programs, settled } = this.#replica;
+    const forgetProgram = programs.expect(id, program);
+    settled.expect(id);
+    const forget = (): void => {
+      forgetProgram();
+      settled.forget(id);
+    };
     try {
       const done = await act();
       if (!done) forget();
@@ -100,16 +106,6 @@ export class Commands {
     if (begun !== "missing") return begun;
     await this.#replica.states.solo.adopt(parentId);
     return beginIt();
-  }
-
-  /** Keeps the program for a drive that comes here, and its result for the caller. Returns the undoing. */
-  #expect(id: string, program: Program): () => void {
-    const forget = this.#replica.programs.expect(id, program);
-    this.#replica.settled.expect(id);
-    return () => {
-      forget();
-      this.#replica.settled.forget(id);
-    };
   }
 
   async suspend(id: string, reason: string): Promise<ExecutionState | false> {

@@ -1,37 +1,41 @@
 import { createServer, type Http2Server, type ServerHttp2Session } from "node:http2";
 import type { AddressInfo } from "node:net";
 import { setTimeout as sleep } from "node:timers/promises";
-import { withoutRepeats, type Logger } from "../../core/log.ts";
+import { withoutRepeats } from "../../core/log.ts";
 import { UserError } from "../../core/user-error.ts";
-import type { RestateClient } from "./client/client.ts";
-import type { RestateSettings } from "./options.ts";
+import type { Replica } from "./replica.ts";
 import { answerProbe } from "./drive/replaying.ts";
-import type { RestateSdk } from "./sdk.ts";
+import { createRegister } from "./register/register.ts";
+import { createDriveService } from "./drive/drive-service.ts";
+import { createWait } from "./reads/wait.ts";
+import { createConversation } from "./conversations/service.ts";
+import { createGroup } from "./groups/service.ts";
+import { createMailbox } from "./mailbox/service.ts";
+import { createScheduleBook } from "./schedules.ts";
+import { createRecords } from "./records.ts";
+import { createAnswers } from "./conversations/answers.ts";
+import { createUsage } from "./usage/service.ts";
+import { createTurnService } from "./turns.ts";
 
-export interface EndpointOptions {
-  readonly sdk: RestateSdk;
-  readonly services: Parameters<RestateSdk["createEndpointHandler"]>[0]["services"];
-  readonly serve: RestateSettings["serve"];
-  readonly identityKeys: readonly string[];
-  readonly client: RestateClient;
-  readonly logger: Logger;
-}
+type EndpointParts = Parameters<typeof createRegister>[0] &
+  Parameters<typeof createDriveService>[0] &
+  Parameters<typeof createTurnService>[0];
 
 /** The port on which Restate calls the handlers of this replica, and its registration. */
 export class Endpoint {
-  readonly #options: EndpointOptions;
+  readonly #replica: Replica;
   readonly #server: Http2Server;
   readonly #sessions = new Set<ServerHttp2Session>();
   readonly #closing = new AbortController();
   #isRegistered = false;
 
-  constructor(options: EndpointOptions) {
-    this.#options = options;
-    const { sdk, services, identityKeys } = options;
+  constructor(parts: EndpointParts) {
+    this.#replica = parts.host;
+    const { identityKeys, logger: all } = parts.host.options;
     // A cut connection is reported by each of its calls.
-    const logger = withoutRepeats(options.logger);
-    const handler = sdk.createEndpointHandler({
-      services,
+    const logger = withoutRepeats(all);
+    const handler = parts.sdk.createEndpointHandler({
+      services: createServices(parts),
       ...(identityKeys.length > 0 && { identityKeys: [...identityKeys] }),
       // Errors only: at every other level the SDK reports each invocation.
       logger: ({ level, replaying }, message, ...rest) => {
@@ -52,7 +56,7 @@ export class Endpoint {
   }
 
   listen(): Promise<void> {
-    const { host, port } = this.#options.serve;
+    const { host, port } = this.#replica.options.serve;
     return new Promise((resolve, reject) => {
       this.#server.once("error", (cause) => reject(cannotListen(host, port, cause)));
       this.#server.listen({ port, host }, resolve);
@@ -60,13 +64,13 @@ export class Endpoint {
   }
 
   get #url(): string {
-    const { host, url } = this.#options.serve;
+    const { host, url } = this.#replica.options.serve;
     return url ?? `http://${host}:${(this.#server.address() as AddressInfo).port}`; // it listens on a port
   }
 
   /** Registers the URL with Restate. Resolves after the first try; while Restate cannot be reached, it keeps trying. */
   async register(): Promise<void> {
-    const { logger } = this.#options;
+    const { logger } = this.#replica.options;
     try {
       await this.#tryToRegister();
     } catch (error) {
@@ -80,12 +84,12 @@ export class Endpoint {
       await sleep(ms, undefined, { ref: false });
       await this.#tryToRegister().catch(() => {});
     }
-    if (this.#isRegistered) this.#options.logger.info(`Restate calls this replica at ${this.#url}`);
+    if (this.#isRegistered) this.#replica.options.logger.info(`Restate calls this replica at ${this.#url}`);
   }
 
   async #tryToRegister(): Promise<void> {
     if (this.#closing.signal.aborted) return;
-    await this.#options.client.register(this.#url);
+    await this.#replica.client.register(this.#url);
     this.#isRegistered = true;
   }
 
@@ -110,4 +114,21 @@ const cannotListen = (host: string, port: number, cause: NodeJS.ErrnoException):
 function toReason(error: unknown): string {
   const { cause, message } = error as Error;
   return cause === undefined ? message : toReason(cause);
+}
+
+/** The services of this replica's endpoint. */
+function createServices(parts: EndpointParts) {
+  return [
+    createRegister(parts),
+    createDriveService(parts),
+    createWait(parts),
+    createConversation(parts),
+    createGroup(parts),
+    createMailbox(parts),
+    createScheduleBook(parts),
+    createRecords(parts),
+    createAnswers(parts),
+    createUsage(parts),
+    createTurnService(parts),
+  ];
 }

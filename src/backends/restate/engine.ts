@@ -26,7 +26,6 @@ import { listExecutions } from "./list/list.ts";
 import { Replica, type ReplicaOptions } from "./replica.ts";
 import { RestateSchedules } from "./schedules.ts";
 import { loadSdk } from "./sdk.ts";
-import { createServices } from "./services.ts";
 import { RestateTurns } from "./turns.ts";
 import { RestateUsage } from "./usage/usage.ts";
 
@@ -70,7 +69,7 @@ export class RestateEngine implements Engine {
     const sdk = loadSdk(options.root);
     await mayServe?.();
     const { names } = client;
-    const services = createServices({
+    this.#endpoint = new Endpoint({
       sdk,
       names,
       calls: createCalls(sdk, names),
@@ -79,7 +78,6 @@ export class RestateEngine implements Engine {
       turns: this.#turns,
       conversations: this.conversations,
     });
-    this.#endpoint = new Endpoint({ ...options, sdk, services, client });
     await this.#endpoint.listen();
     slots.open();
   }

@@ -10,7 +10,7 @@ import type { AttemptRecords } from "../../engine/contract/records.ts";
 import { agentOf } from "../../engine/turn-execution.ts";
 import type { Walk } from "../../engine/attempts/walk.ts";
 import type { AttemptPlan } from "../../engine/walk/decision.ts";
-import { forever, handlerReadMs, type ServiceParts } from "./calls.ts";
+import { handlerReadMs, objectOptions, type ServiceParts } from "./calls.ts";
 import type { RestateConversations } from "./conversations/conversations.ts";
 import { HeldPlace } from "./conversations/held-place.ts";
 import { maxCrashes, type TurnRun } from "./conversations/line-turn.ts";
@@ -167,14 +167,8 @@ export function createTurnService({
 }: TurnServiceParts): VirtualObjectDefinition<string, unknown> {
   return sdk.object({
     name: names.turn,
-    options: {
-      journalRetention: 0,
-      idempotencyRetention: 0,
-      // A turn has no time limit of its own.
-      inactivityTimeout: { days: 365 },
-      abortTimeout: { minutes: 1 },
-      retryPolicy: { initialInterval: 50, maxInterval: 1000, ...forever },
-    },
+    // A turn has no time limit of its own.
+    options: { ...objectOptions, inactivityTimeout: { days: 365 }, abortTimeout: { minutes: 1 } },
     handlers: {
       /** The execution that is the key has ended: the answer of a conversation waits for it. Resolves when it continues. */
       ended: (context: ObjectContext, conversation: string): Promise<void> =>

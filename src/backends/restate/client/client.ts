@@ -104,6 +104,18 @@ export class RestateClient {
     return this.#call(`${this.names.wait}/${name}`, input, { limit: signal, isWait: true });
   }
 
+  /** The same, for a minute at most. Resolves to undefined, after a pause, if there was no answer: the caller asks again. */
+  async waitOnce<Name extends keyof WaitCalls>(
+    name: Name,
+    input: WaitParameter<Name>,
+    signal: AbortSignal,
+  ): Promise<WaitResult<Name> | undefined> {
+    const stop = AbortSignal.any([signal, AbortSignal.timeout(60_000)]);
+    const answer = await this.wait(name, input, stop).catch(() => undefined);
+    if (answer === undefined && !signal.aborted) await sleep(500, undefined, { ref: false });
+    return answer;
+  }
+
   /** Resolves an awakeable, if it still exists. */
   async resolve(awakeable: string): Promise<void> {
     const limit = AbortSignal.timeout(this.#options.timeouts.writeMs);

@@ -1,4 +1,3 @@
-import { setTimeout as sleep } from "node:timers/promises";
 import { busy, type ServeError } from "../../../core/error.ts";
 import { newId } from "../../../core/id.ts";
 import { isLineFull, lineFull } from "../../../engine/rules/turn-line.ts";
@@ -41,8 +40,6 @@ const retryMs = 500;
 export const outageMs = 20_000;
 /** The calls in which a turn is given back. After that the sweep drops its place. */
 const maxLeaveTries = 20;
-/** The time after which a wait for the turn is sent again. */
-export const watchMs = 60_000;
 
 /**
  * The places of this replica in the line of one conversation, in their order.
@@ -53,8 +50,8 @@ export class LocalLine {
   readonly #key: string;
   readonly #parts: LineParts;
   readonly #places = new Map<string, Member>();
-  /** The places that leave, with the calls that may still fail. */
-  readonly #leaving = new Map<string, Leaving>();
+  /** The places that leave. */
+  readonly #leaving = new Set<Member>();
   readonly #onIdle: () => void;
   #isSyncing = false;
   #isDue = false;
@@ -73,7 +70,7 @@ export class LocalLine {
   add(name: string | undefined, isNew: boolean): LocalPlace {
     if (isNew && isLineFull(this.#places.size)) throw lineFull();
     const place = new Member(name, isNew, {
-      leave: (reason) => this.#leave(place, reason, false),
+      leave: (reason) => this.#leave(place, reason),
       handOver: () => this.#leave(place, undefined, true),
       ended: (news) => this.#end(place, news),
       drop: (error) => this.#remove(place.id, error),
@@ -83,11 +80,12 @@ export class LocalLine {
     return place;
   }
 
-  #leave(place: Member, reason: unknown, isUnfinished: boolean): void {
+  #leave(place: Member, reason: unknown, isUnfinished = false): void {
     if (!this.#places.delete(place.id)) return;
     place.end(reason);
     if (!place.isSent) return place.forget();
-    this.#leaving.set(place.id, { tries: maxLeaveTries, isUnfinished, place });
+    place.isUnfinished = isUnfinished;
+    this.#leaving.add(place);
     void this.#sync();
   }
 
@@ -124,7 +122,7 @@ export class LocalLine {
     const entering = places.filter(({ isIn }) => !isIn);
     const leaving = [...this.#leaving];
     const idsOf = (isWanted: boolean): string[] =>
-      leaving.filter(([, { isUnfinished }]) => isUnfinished === isWanted).map(([id]) => id);
+      leaving.filter(({ isUnfinished }) => isUnfinished === isWanted).map(({ id }) => id);
     const input: SyncInput = {
       leave: idsOf(false),
       handOver: idsOf(true),
@@ -138,14 +136,17 @@ export class LocalLine {
       const news = await client.write<LineNews>("conversation/sync", this.#key, input, limitMs);
       this.#failingSince = undefined;
       for (const place of entering) place.isIn = true;
-      for (const [id, { place }] of leaving) {
-        this.#leaving.delete(id);
+      for (const place of leaving) {
+        this.#leaving.delete(place);
         place.forget();
       }
       this.apply(news);
       return true;
     } catch (error) {
-      this.#countTries(leaving);
+      for (const place of leaving) {
+        place.forget(); // its sweep drops it, or hands it over
+        if (--place.leaveTries === 0) this.#leaving.delete(place);
+      }
       this.#failingSince ??= performance.now();
       const isOver = performance.now() - this.#failingSince > outageMs;
       const waiting = [...this.#places.values()].filter(({ isGranted }) => !isGranted);
@@ -154,18 +155,12 @@ export class LocalLine {
     }
   }
 
-  #countTries(leaving: readonly (readonly [string, Leaving])[]): void {
-    for (const [id, one] of leaving) {
-      one.place.forget(); // its sweep drops it, or hands it over
-      if (--one.tries === 0) this.#leaving.delete(id);
-    }
-  }
-
   /** Refuses a request that has no turn yet. A step of an execution tries again. */
   #giveUp(place: Member, error: unknown): void {
     if (!place.isNew || !this.#places.delete(place.id)) return;
     place.end(error);
-    this.#leaving.set(place.id, { tries: 1, isUnfinished: false, place }); // the call may have been received
+    place.leaveTries = 1;
+    this.#leaving.add(place); // the call may have been received
   }
 
   /** Takes note of a change of the line. */
@@ -191,12 +186,9 @@ export class LocalLine {
     this.#isWatching = true;
     const { client, closed } = this.#parts;
     for (let first = this.#firstWaiting(); first; first = this.#firstWaiting()) {
-      const stop = AbortSignal.any([closed, AbortSignal.timeout(watchMs)]);
-      const input = { key: this.#key, id: first.id };
-      const news = await client.wait("turn", input, stop).catch(() => undefined);
+      const news = await client.waitOnce("turn", { key: this.#key, id: first.id }, closed);
       if (closed.aborted) break;
       if (news) this.apply(news);
-      else await sleep(retryMs, undefined, { ref: false });
     }
     this.#isWatching = false;
   }
@@ -206,13 +198,6 @@ export class LocalLine {
     const places = [...this.#places.values()].filter(({ isIn }) => isIn);
     return places.some(({ isGranted }) => isGranted) ? undefined : places[0];
   }
-}
-
-/** A place that leaves, and the calls that may still fail. */
-interface Leaving {
-  tries: number;
-  readonly isUnfinished: boolean;
-  readonly place: Member;
 }
 
 class Member implements LocalPlace {
@@ -228,10 +213,16 @@ class Member implements LocalPlace {
   /** The place is in the line, as far as is known here. */
   isIn = false;
   isGranted = false;
+  /** It leaves with a turn that Restate is to continue. */
+  isUnfinished = false;
+  /** The calls that may fail before the place is left to the sweep. */
+  leaveTries = maxLeaveTries;
   readonly #granted = Promise.withResolvers<void>();
   readonly #lost = new AbortController();
-
   readonly #left = Promise.withResolvers<void>();
+  readonly granted: Promise<void> = this.#granted.promise;
+  readonly lost: AbortSignal = this.#lost.signal;
+  readonly left: Promise<void> = this.#left.promise;
 
   constructor(
     name: string | undefined,
@@ -247,18 +238,9 @@ class Member implements LocalPlace {
     this.#granted.promise.catch(() => {}); // reported to the caller, if it still waits
   }
 
-  get left(): Promise<void> {
-    return this.#left.promise;
-  }
   /** The place is not in the line any more, as far as can be known here. */
   forget(): void {
     this.#left.resolve();
-  }
-  get granted(): Promise<void> {
-    return this.#granted.promise;
-  }
-  get lost(): AbortSignal {
-    return this.#lost.signal;
   }
 
   grant(): void {

@@ -1,4 +1,4 @@
-import type { History, PageOptions } from "../../../engine/contract/conversations.ts";
+import type { ChangedMessage, History, PageOptions, StoredMessage } from "../../../engine/contract/conversations.ts";
 import { MessagePage, MessageWindow, numberOf } from "../../../engine/stored/message-rows.ts";
 import { readAll, type SharedState, type State } from "../state.ts";
 
@@ -15,7 +15,7 @@ import { readAll, type SharedState, type State } from "../state.ts";
  * - i<id>     the numbers of the messages with this id
  * - t<name>   the numbers of a named turn: the first one, and the one after its last
  */
-export interface Size {
+interface Size {
   readonly next: number;
   readonly count: number;
 }
@@ -23,7 +23,7 @@ export interface Size {
  * A message without its texts. `bytes` is the size of the model messages, `count` their number. A row without a count is
  * older: it is one model message, and has no UI message. Its `bytes` may be the number of characters.
  */
-export type Row = readonly [
+type Row = readonly [
   number: number,
   role: string,
   bytes: number,
@@ -33,19 +33,19 @@ export type Row = readonly [
   uiBytes?: number,
   at?: number | null,
 ];
-export type Range = readonly [from: number, end: number];
+type Range = readonly [from: number, end: number];
 
 const pageSize = 50;
-export const toPage = (number: number): number => Math.floor(number / pageSize);
-export const modelsKey = (number: number): string => `m${number}`;
-export const uiKey = (number: number): string => `u${number}`;
-export const pageKey = (page: number): string => `p${page}`;
+const toPage = (number: number): number => Math.floor(number / pageSize);
+const modelsKey = (number: number): string => `m${number}`;
+const uiKey = (number: number): string => `u${number}`;
+const pageKey = (page: number): string => `p${page}`;
 // As JSON, because a key is UTF-8: it has no place for half of a surrogate pair.
-export const idKey = (id: string): string => `i${JSON.stringify(id)}`;
-export const turnKey = (name: string): string => `t${JSON.stringify(name)}`;
+const idKey = (id: string): string => `i${JSON.stringify(id)}`;
+const turnKey = (name: string): string => `t${JSON.stringify(name)}`;
 
 /** The place of a turn: its name, and the first message that it replaces. */
-export interface MessagePlace {
+interface MessagePlace {
   readonly name?: string | undefined;
   readonly until?: string | undefined;
 }
@@ -135,7 +135,7 @@ interface FoundPlace {
   readonly own: Range | undefined;
   readonly start: number | undefined;
 }
-export async function readPlace(state: SharedState, { name, until }: MessagePlace): Promise<FoundPlace> {
+async function readPlace(state: SharedState, { name, until }: MessagePlace): Promise<FoundPlace> {
   // A key that is never set stands for an absent name or id.
   const keys = ["size", name === undefined ? "-" : turnKey(name), until === undefined ? "-" : idKey(until)];
   const [size, own, numbers] = await readAll(state, keys);
@@ -144,4 +144,155 @@ export async function readPlace(state: SharedState, { name, until }: MessagePlac
     own: (own as Range | null) ?? undefined,
     start: (numbers as number[] | null)?.[0],
   };
+}
+
+/** The result of a store: the count of all messages, and the ids of those that are not there any more. */
+interface Replaced {
+  readonly count: number;
+  readonly gone: readonly string[];
+}
+
+/** Stores messages in place of all from `until` on, and of those that the same turn stored before. */
+export async function replaceMessages(
+  state: State,
+  place: MessagePlace,
+  messages: readonly StoredMessage[],
+): Promise<Replaced> {
+  const { context } = state;
+  const { name } = place;
+  const { size, own, start } = await readPlace(state, place);
+  const from = start ?? size.next;
+  const pages = new Pages(state);
+  const removed = await pages.remove(from, size.next);
+  if (own) removed.push(...(await pages.remove(...own)));
+  const added = messages.map(({ id, role, models, count, ui, at }, index): Row => [
+    from + index,
+    role,
+    Buffer.byteLength(models),
+    id,
+    name ?? null,
+    count,
+    Buffer.byteLength(ui),
+    at,
+  ]);
+  await pages.add(added);
+  pages.write();
+  for (const [number, , , , , count] of removed) {
+    context.clear(modelsKey(number));
+    if (count !== undefined) context.clear(uiKey(number));
+  }
+  for (const [index, { models, ui }] of messages.entries()) {
+    context.set(modelsKey(from + index), models);
+    context.set(uiKey(from + index), ui);
+  }
+  await changeIds(state, removed, added);
+  await cutTurns(state, removed, from);
+  const next = from + added.length;
+  if (name !== undefined && added.length > 0) context.set<Range>(turnKey(name), [from, next]);
+  else if (own) context.clear(turnKey(name!)); // only a named turn has messages of its own
+  const count = size.count - removed.length + added.length;
+  context.set<Size>("size", { next, count });
+  const kept = new Set(messages.map(({ id }) => id));
+  return { count, gone: removed.flatMap(([, , , id]) => (id === null || kept.has(id) ? [] : [id])) };
+}
+
+/** Changes the texts of stored messages, in their places. */
+export async function changeMessages({ context }: State, changed: readonly ChangedMessage[]): Promise<void> {
+  for (const { id, ui, models, count } of changed) {
+    const number = (await context.get<number[]>(idKey(id)))?.at(-1);
+    if (number === undefined) continue;
+    const key = pageKey(toPage(number));
+    const rows = (await context.get<Row[]>(key)) ?? [];
+    context.set(
+      key,
+      rows.map((row): Row => {
+        const [n, role, bytes, rowId, turn, before = 1, , at] = row;
+        if (n !== number) return row;
+        const size = models === undefined ? bytes : Buffer.byteLength(models);
+        return [n, role, size, rowId, turn, count ?? before, Buffer.byteLength(ui), at];
+      }),
+    );
+    context.set(uiKey(number), ui);
+    if (models !== undefined) context.set(modelsKey(number), models);
+  }
+}
+
+/** Keeps the numbers of each id in order. */
+async function changeIds(state: State, removed: readonly Row[], added: readonly Row[]): Promise<void> {
+  const { context } = state;
+  const changed = Map.groupBy([...removed, ...added], ([, , , id]) => id);
+  changed.delete(null);
+  const keys = [...changed.keys()].map((id) => idKey(id!)); // without the null
+  const known = await readAll<number[]>(state, keys);
+  const gone = new Set(removed);
+  for (const [index, rows] of [...changed.values()].entries()) {
+    const numbers = new Set(known[index]);
+    for (const row of rows) {
+      if (gone.has(row)) numbers.delete(row[0]);
+      else numbers.add(row[0]);
+    }
+    if (numbers.size > 0) context.set(keys[index]!, [...numbers]);
+    else context.clear(keys[index]!);
+  }
+}
+
+/** Cuts the ranges of named turns whose messages from a number on were removed. */
+async function cutTurns(state: State, removed: readonly Row[], from: number): Promise<void> {
+  const { context } = state;
+  const cut = removed.filter(([number]) => number >= from).flatMap(([, , , , turn]) => (turn === null ? [] : [turn]));
+  const keys = [...new Set(cut)].map(turnKey);
+  const ranges = await readAll<Range>(state, keys);
+  for (const [index, key] of keys.entries()) {
+    const first = ranges[index]?.[0];
+    if (first !== undefined && first < from) context.set<Range>(key, [first, from]);
+    else context.clear(key);
+  }
+}
+
+/** The pages of rows that one store changes. */
+class Pages {
+  readonly #state: State;
+  readonly #rows = new Map<number, Row[]>();
+
+  constructor(state: State) {
+    this.#state = state;
+  }
+
+  /** Removes the rows of a range, and returns them. */
+  async remove(from: number, end: number): Promise<Row[]> {
+    const removed: Row[] = [];
+    for (const page of await this.#load(from, end)) {
+      const rows = this.#rows.get(page)!;
+      const isRemoved = ([number]: Row): boolean => number >= from && number < end;
+      removed.push(...rows.filter(isRemoved));
+      this.#rows.set(
+        page,
+        rows.filter((row) => !isRemoved(row)),
+      );
+    }
+    return removed;
+  }
+
+  /** Adds rows at the end. */
+  async add(added: readonly Row[]): Promise<void> {
+    const [first] = added;
+    if (first) await this.#load(first[0], first[0] + added.length);
+    for (const row of added) this.#rows.get(toPage(row[0]))!.push(row);
+  }
+
+  write(): void {
+    for (const [page, rows] of this.#rows) {
+      if (rows.length > 0) this.#state.context.set(pageKey(page), rows);
+      else this.#state.context.clear(pageKey(page));
+    }
+  }
+
+  async #load(from: number, end: number): Promise<number[]> {
+    if (from >= end) return [];
+    const pages = Array.from({ length: toPage(end - 1) - toPage(from) + 1 }, (_, index) => toPage(from) + index);
+    const missing = pages.filter((page) => !this.#rows.has(page));
+    const found = await readAll<Row[]>(this.#state, missing.map(pageKey));
+    for (const [index, page] of missing.entries()) this.#rows.set(page, found[index] ?? []);
+    return pages;
+  }
 }

@@ -26,8 +26,14 @@ import { changeCalls, readCall, readCalls } from "./calls.ts";
 import { createInfo, findDeleted, readConversation } from "./info.ts";
 import { Line, sweepMs, type LineNews, type StoredLine, type StoredPlace, type SyncInput } from "./line.ts";
 import { countRun, toTurn, type LineTurn, type TurnRun } from "./line-turn.ts";
-import { readPriorMessages, readModels, readPage, type PartialPage } from "./messages.ts";
-import { changeMessages, replaceMessages } from "./change-messages.ts";
+import {
+  changeMessages,
+  readModels,
+  readPage,
+  readPriorMessages,
+  replaceMessages,
+  type PartialPage,
+} from "./messages.ts";
 
 interface ConversationParts extends ServiceParts {
   readonly retention: Pick<Retention, "conversationsMs">;
@@ -100,15 +106,6 @@ export function createConversation(parts: ConversationParts): VirtualObjectDefin
     await writeLine(context, line);
     return result;
   }
-  /** Reads something for a place that has the turn. Resolves to null for any other. */
-  const readForHead =
-    <Input extends { readonly id: string }, T>(
-      read: (context: ObjectContext, input: Input, head: StoredPlace) => T | Promise<T>,
-    ) =>
-    async (context: ObjectContext, input: Input): Promise<T | null> => {
-      const { head } = await readLine(context);
-      return head?.id === input.id ? read(context, input, head) : null;
-    };
 
   return sdk.object({
     name: names.conversation,
@@ -240,6 +237,16 @@ export function createConversation(parts: ConversationParts): VirtualObjectDefin
     },
   });
 }
+
+/** Reads something for a place that has the turn. Resolves to null for any other. */
+const readForHead =
+  <Input extends { readonly id: string }, T>(
+    read: (context: ObjectContext, input: Input, head: StoredPlace) => T | Promise<T>,
+  ) =>
+  async (context: ObjectContext, input: Input): Promise<T | null> => {
+    const { head } = await readLine(context);
+    return head?.id === input.id ? read(context, input, head) : null;
+  };
 
 async function readLine(context: ObjectContext): Promise<Line> {
   const stored = await context.get<StoredLine>("line");

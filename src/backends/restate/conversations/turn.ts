@@ -1,4 +1,3 @@
-import { setTimeout as sleep } from "node:timers/promises";
 import { ServeError } from "../../../core/error.ts";
 import { within } from "../../../core/clock.ts";
 import type {
@@ -14,7 +13,7 @@ import type { PendingCall } from "../../../engine/stored/pending-calls.ts";
 import { deletedConversation } from "../../../engine/stored/stored-conversation.ts";
 import { persist, type RestateClient } from "../client/client.ts";
 import type { LineNews } from "./line.ts";
-import { lostTurn, outageMs, watchMs, type LocalPlace } from "./local-line.ts";
+import { lostTurn, outageMs, type LocalPlace } from "./local-line.ts";
 import { toBatch, toNumber, type PartialHistory } from "./messages.ts";
 import { publishAnswer } from "./sent-answer.ts";
 import type { CallsInput, HistoryInput, KeepInput, ModelsInput, StoreInput } from "./inputs.ts";
@@ -67,8 +66,7 @@ export class RestateTurn implements Turn {
     const { execution, ...rest } = turn;
     let begins: NonNullable<StoreInput["begins"]> = { turn: rest, execution };
     if (execution.input.length > maxInlineInput) {
-      const isKept = await this.#call<boolean>("keep", { id: this.#parts.place.id, execution });
-      if (!isKept) throw await this.#toLoss();
+      await this.#ask<boolean>("keep", { id: this.#parts.place.id, execution });
       begins = { turn: rest };
     }
     this.#beginning = begins;
@@ -82,25 +80,20 @@ export class RestateTurn implements Turn {
   async history(until?: string, admit?: AdmitHistory): Promise<History> {
     const { place, maxBytes } = this.#parts;
     const { id } = place;
-    const history = await this.#call<PartialHistory | null>("history", { id, until, maxBytes });
-    if (!history) throw await this.#toLoss();
+    const history = await this.#ask<PartialHistory>("history", { id, until, maxBytes });
     const { rows, stored, found, omitted } = history;
     await admit?.(rows.reduce((sum, { bytes }) => sum + bytes, 0));
     const models = [...history.models];
     while (models.length < rows.length) {
       const numbers = toBatch(rows.slice(models.length)).map(toNumber);
-      const more = await this.#call<string[] | null>("models", { id, numbers });
-      if (!more) throw await this.#toLoss();
-      models.push(...more);
+      models.push(...(await this.#ask<string[]>("models", { id, numbers })));
     }
     const messages = rows.map((row, index) => ({ id: row.id ?? undefined, role: row.role, models: models[index]! }));
     return { stored, found, omitted, messages };
   }
 
-  async calls(ids: readonly string[]): Promise<readonly PendingCall[]> {
-    const calls = await this.#call<readonly PendingCall[] | null>("calls", { id: this.#parts.place.id, calls: ids });
-    if (!calls) throw await this.#toLoss();
-    return calls;
+  calls(ids: readonly string[]): Promise<readonly PendingCall[]> {
+    return this.#ask<readonly PendingCall[]>("calls", { id: this.#parts.place.id, calls: ids });
   }
 
   store(messages: readonly StoredMessage[], until?: string, options: StoreOptions = {}): Promise<void> {
@@ -122,28 +115,28 @@ export class RestateTurn implements Turn {
     const number = ++this.#stores;
     const changes = { changed, decided, waiting };
     const input: StoreInput = { id: place.id, until, number, messages, facts, begins, isLast, ...changes };
-    const news = await this.#call<LineNews | null>("store", input);
-    if (!news) throw await this.#toLoss();
+    const news = await this.#ask<LineNews>("store", input);
     this.#beginning = undefined;
     if (isLast && this.#isBegun) place.ended(news);
   }
 
-  /** The error of a turn that its place does not have any more. */
-  async #toLoss(): Promise<ServeError> {
-    const { client, key, place } = this.#parts;
-    const isDeleted = await client.read<boolean>("conversation/isDeleted", key, place.id).catch(() => false);
-    return isDeleted ? deletedConversation() : lostTurn();
-  }
-
-  /** Calls the conversation's object, and tries again through an outage. A step of an execution is durable: it has no limit. */
-  async #call<T>(method: string, input: HistoryInput | ModelsInput | CallsInput | StoreInput | KeepInput): Promise<T> {
+  /**
+   * Calls the conversation's object for its place, and tries again through an outage. A step of an execution is durable: it has
+   * no limit. Rejects if the place does not have the turn any more.
+   */
+  async #ask<T>(method: string, input: HistoryInput | ModelsInput | CallsInput | StoreInput | KeepInput): Promise<T> {
     const { client, key, place, stop } = this.#parts;
     const until = performance.now() + (place.isNew ? outageMs : Infinity);
     const onFailure = (error: unknown, pauseMs: number): void => {
       if ((stop.aborted && !this.#isBegun) || performance.now() + pauseMs > until) throw error;
       if (place.lost.aborted) throw place.lost.reason;
     };
-    return persist(() => client.write<T>(`conversation/${method}`, key, input), { onFailure });
+    const answer = await persist(() => client.write<T | false | null>(`conversation/${method}`, key, input), {
+      onFailure,
+    });
+    if (answer !== null && answer !== false) return answer;
+    const isDeleted = await client.read<boolean>("conversation/isDeleted", key, place.id).catch(() => false);
+    throw isDeleted ? deletedConversation() : lostTurn();
   }
 
   async close(isUnfinished = false): Promise<void> {
@@ -166,9 +159,7 @@ export class RestateTurn implements Turn {
     void place.left.then(() => this.#over.abort());
     let isPublishing = false;
     while (!over.aborted) {
-      const input = { key, id: place.id, isPublishing };
-      const stop = AbortSignal.any([over, AbortSignal.timeout(watchMs)]);
-      const orders = await client.wait("orders", input, stop).catch(() => undefined);
+      const orders = await client.waitOnce("orders", { key, id: place.id, isPublishing }, over);
       if (orders?.isDeleted) place.drop(deletedConversation());
       if (orders?.isOver) return;
       if (orders?.isStopped) listener.stop();
@@ -178,7 +169,6 @@ export class RestateTurn implements Turn {
         void publishAnswer(listener.follow(place.lost), publication);
       }
       if (orders?.isStopped) return;
-      if (!orders && !over.aborted) await sleep(500, undefined, { ref: false });
     }
   }
 }

@@ -5,7 +5,7 @@ import { toTransitionEvents } from "../../../engine/events.ts";
 import type { Execution } from "../../../engine/execution.ts";
 import { findTakes } from "../../../engine/runs/find-takes.ts";
 import { toCommandRow } from "../../../engine/runs/journal-row.ts";
-import { forever, reading } from "../calls.ts";
+import { objectOptions, reading } from "../calls.ts";
 import { Drive } from "./drive.ts";
 import { runCopy } from "./drive-copy.ts";
 import type { Replica, ReplicaServiceParts } from "../replica.ts";
@@ -39,13 +39,8 @@ export function createDriveService(parts: ReplicaServiceParts): VirtualObjectDef
 
   return sdk.object({
     name: names.drive,
-    options: {
-      journalRetention: 0,
-      idempotencyRetention: 0,
-      // The rows of an execution may be larger than a message to its handler.
-      enableLazyState: true,
-      retryPolicy: { initialInterval: 50, maxInterval: 1000, ...forever },
-    },
+    // The rows of an execution may be larger than a message to its handler.
+    options: { ...objectOptions, enableLazyState: true },
     handlers: {
       // A step may run for as long as its own time limit allows.
       run: exclusive(

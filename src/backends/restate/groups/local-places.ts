@@ -1,10 +1,8 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import type { Execution } from "../../../engine/execution.ts";
 import type { RestateClient } from "../client/client.ts";
-import { toGroupKey, type PlaceNews } from "./service.ts";
+import { toGroupKey } from "./service.ts";
 
-/** The time after which a wait is sent again. */
-const watchMs = 60_000;
 const retryMs = 500;
 /** The answers in a row by which an execution is known not to be in its group. */
 const maxMissed = 4;
@@ -34,12 +32,11 @@ export class LocalPlaces {
     const closing = this.#closing;
     const input = { key: toGroupKey(execution), id: execution.id };
     for (let missed = 0; missed < maxMissed && !closing.aborted;) {
-      const stop = AbortSignal.any([left, closing, AbortSignal.timeout(watchMs)]);
-      const news = await this.#client.wait("place", input, stop).catch((): PlaceNews => "again");
+      const news = await this.#client.waitOnce("place", input, AbortSignal.any([left, closing]));
       if (left.aborted) return;
       if (news === "inside") return onPlace();
       if (news === "missing") missed++;
-      await sleep(retryMs, undefined, { ref: false });
+      if (news) await sleep(retryMs, undefined, { ref: false });
       if (left.aborted) return;
     }
     if (!closing.aborted) onPlace();

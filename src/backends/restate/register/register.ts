@@ -1,7 +1,7 @@
 import type { ObjectContext, ObjectSharedContext, VirtualObjectDefinition } from "@restatedev/restate-sdk";
 import type { Retention } from "../../../engine/retention.ts";
 import { isRetry, type Execution, type ExecutionState, type Transition } from "../../../engine/execution.ts";
-import { forever, reading } from "../calls.ts";
+import { forever, objectOptions, reading } from "../calls.ts";
 import { createAdoption, hasEndedSolo, readOrAdopt } from "../former/solo.ts";
 import { enterGroup, leaveGroup } from "../groups/service.ts";
 import { toIndex } from "../list/list-index.ts";
@@ -59,11 +59,7 @@ export function createRegister(parts: RegisterParts): VirtualObjectDefinition<st
 
   return sdk.object({
     name: names.register,
-    options: {
-      journalRetention: 0,
-      idempotencyRetention: 0,
-      retryPolicy: { initialInterval: 50, maxInterval: 1000, ...forever },
-    },
+    options: objectOptions,
     handlers: {
       /** Starts an execution. Resolves to false when there is one with this id already. */
       async begin(

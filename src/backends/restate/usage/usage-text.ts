@@ -25,40 +25,27 @@ const toHex = (id: string | null | undefined): string => (id == null ? "" : `x${
 export const fromHex = (text: string): string | undefined =>
   text === "" ? undefined : Buffer.from(text.slice(1), "hex").toString();
 
-/** The parts of a text, by name, in order. */
-const columns = [
-  "user",
-  "conversation",
-  "day",
-  "model",
+export const countNames: readonly (keyof UsageCounts)[] = [
   "calls",
   "inputTokens",
   "outputTokens",
   "totalTokens",
   "reasoningTokens",
   "cachedInputTokens",
-] as const;
-export const toColumn = (name: (typeof columns)[number]): string => toPart(columns.indexOf(name));
+];
+/** The parts of a text, in order. */
+const columns = ["user", "conversation", "day", "model", ...countNames];
+type Column = "user" | "conversation" | "day" | "model" | keyof UsageCounts;
+export const toColumn = (name: Column): string => toPart(columns.indexOf(name));
 
 /** Returns the text of a part, with the ids of its object. */
 export function toPartText(key: string, part: UsagePart): string {
   const [, userId, conversationId] = JSON.parse(key) as [string, string | null, string | null];
-  const { calls, inputTokens, outputTokens, totalTokens, reasoningTokens, cachedInputTokens } = part;
   const ids = [toHex(userId), toHex(conversationId), toDayText(part.day), toHex(part.model)];
-  const counts = [calls, inputTokens, outputTokens, totalTokens, reasoningTokens, cachedInputTokens];
-  return toSqlText([...ids, ...counts]);
+  return toSqlText([...ids, ...countNames.map((name) => part[name])]);
 }
 export function fromPartText(text: string): UsagePart {
   const [, , , day, model = "", ...counts] = text.split("|");
-  const [calls, inputTokens, outputTokens, totalTokens, reasoningTokens, cachedInputTokens] = counts.map(Number);
-  return {
-    day: Number(day),
-    model: fromHex(model) ?? "",
-    calls: calls!, // as `toPartText` writes it
-    inputTokens: inputTokens!,
-    outputTokens: outputTokens!,
-    totalTokens: totalTokens!,
-    reasoningTokens: reasoningTokens!,
-    cachedInputTokens: cachedInputTokens!,
-  };
+  const found = countNames.map((name, index) => [name, Number(counts[index])]);
+  return { day: Number(day), model: fromHex(model) ?? "", ...(Object.fromEntries(found) as UsageCounts) };
 }

@@ -14,7 +14,7 @@ import type {
 import { invalidCursor } from "../../../engine/stored/stored-conversation.ts";
 import { persist, type RestateClient } from "../client/client.ts";
 import { quote } from "../list/sql.ts";
-import { fromHex, partPrefix, toColumn, toDayText, toUsageKey } from "./usage-text.ts";
+import { countNames, fromHex, partPrefix, toColumn, toDayText, toUsageKey } from "./usage-text.ts";
 
 /** The objects that are called at the same time. */
 const atOnce = 16;
@@ -79,15 +79,7 @@ const groupings: Readonly<Record<UsageGrouping, Grouping>> = {
   },
 };
 
-const counted = [
-  "calls",
-  "inputTokens",
-  "outputTokens",
-  "totalTokens",
-  "reasoningTokens",
-  "cachedInputTokens",
-] as const satisfies readonly (keyof UsageCounts)[];
-const sums = counted.map((name) => `sum(cast(${toColumn(name)} as bigint)) as "${name}"`).join(", ");
+const sums = countNames.map((name) => `sum(cast(${toColumn(name)} as bigint)) as "${name}"`).join(", ");
 
 /** Reads a page of usage. The query is a scan over the small state keys of the agent. Restate adds them up. */
 async function readUsage(
