@@ -68,27 +68,26 @@ export class RestateConversations implements Conversations {
   async read(key: ConversationKey, options: PageOptions): Promise<readonly MessageRow[]> {
     let texts: string[] = [];
     for (let before = ""; ;) {
-      const { rows, texts: more } = await this.#readPart(key, { ...options, from: texts.length });
+      const input: PageInput = { ...options, from: texts.length };
+      const { rows, texts: more } = await this.#read<PartialPage>(key, "page", input);
       const now = JSON.stringify(rows);
       // A turn may change the messages between two calls, and within one. Then the page is read again.
-      const isSame = (texts.length === 0 || now === before) && more.every((text) => text !== null);
-      texts = isSame ? [...texts, ...(more as string[])] : []; // none is null
+      const found = more.filter((text) => text !== null);
+      const isSame = (texts.length === 0 || now === before) && found.length === more.length;
+      texts = isSame ? [...texts, ...found] : [];
       before = now;
-      if (isSame && texts.length === rows.length) return rows.map((row, index) => toRow(row, texts[index]!)); // one for each row
+      if (isSame && texts.length === rows.length) return rows.map((row, index) => toRow(row, texts[index]));
     }
   }
 
-  #readPart(key: ConversationKey, input: PageInput): Promise<PartialPage> {
-    return this.#read<PartialPage>(key, "page", input);
-  }
-  async #read<T>(key: ConversationKey, method: string, input: unknown): Promise<T> {
+  #read<T>(key: ConversationKey, method: string, input: unknown): Promise<T> {
     return this.#parts.client.read<T>(`conversation/${method}`, toKeyText(key), input);
   }
-  async #write<T>(key: ConversationKey, method: string, input: unknown): Promise<T> {
+  #write<T>(key: ConversationKey, method: string, input: unknown): Promise<T> {
     return this.#parts.client.write<T>(`conversation/${method}`, toKeyText(key), input);
   }
 
-  async list(filter: ConversationFilter): Promise<ConversationPage> {
+  list(filter: ConversationFilter): Promise<ConversationPage> {
     return listConversations(this.#parts.client, filter);
   }
 
@@ -113,11 +112,11 @@ export class RestateConversations implements Conversations {
     return call ? { ...call, key, cursor: "" } : undefined;
   }
 
-  async listCalls(filter: CallFilter): Promise<CallPage> {
+  listCalls(filter: CallFilter): Promise<CallPage> {
     return listCalls(this.#parts.client, filter);
   }
 
-  async executionCalls(after: string | undefined, limit: number): Promise<CallPage> {
+  executionCalls(after: string | undefined, limit: number): Promise<CallPage> {
     return listEnded(this.#parts.client, after, limit);
   }
   /** Without `this`: it is called as a function. */
@@ -154,8 +153,9 @@ export class RestateConversations implements Conversations {
     }
     signal.throwIfAborted(); // aborted as the turn was granted
     const turn = new RestateTurn({ ...this.#parts, key, place, stop: signal, run: 1 });
-    if (name !== undefined && isNew) this.#opened.set(name, turn);
-    if (name !== undefined && isNew) void place.left.then(() => this.#opened.delete(name));
+    if (name === undefined || !isNew) return turn;
+    this.#opened.set(name, turn);
+    void place.left.then(() => this.#opened.delete(name));
     return turn;
   }
 
@@ -175,7 +175,7 @@ export class RestateConversations implements Conversations {
   }
 }
 
-const toRow = ({ number, id, role, isOld }: PartialPage["rows"][number], text: string): MessageRow => ({
+const toRow = ({ number, id, role, isOld }: PartialPage["rows"][number], text = ""): MessageRow => ({
   number,
   id: id ?? undefined,
   role,

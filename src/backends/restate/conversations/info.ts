@@ -13,12 +13,9 @@ import type { LineTurn, TurnOrders } from "./line-turn.ts";
  * - expiry    the invocation that removes the conversation at the end of its retention
  * - deleted   the places that a deletion has dropped, for a while: their turns are told why
  */
-export interface ConversationInfo {
-  readonly title: string;
+type ConversationInfo = Pick<StoredConversation, "title" | "updatedAt" | "messageCount"> & {
   readonly createdAt: number;
-  readonly updatedAt: number;
-  readonly messageCount: number;
-}
+};
 
 function toInfoText({ title, createdAt, updatedAt, messageCount }: ConversationInfo): string {
   return toSqlText([toSortable(createdAt), updatedAt, messageCount, encodeURIComponent(title.toWellFormed())]);

@@ -1,26 +1,32 @@
 import type { ChangedMessage, LastTurn, PageOptions, StoredMessage } from "../../../engine/contract/conversations.ts";
 import type { Execution } from "../../../engine/execution.ts";
-import type { DecidedCall, WaitingCalls } from "../../../engine/stored/pending-calls.ts";
+import type { DecidedCall, PendingCall, WaitingCalls } from "../../../engine/stored/pending-calls.ts";
 import type { TurnFacts } from "./info.ts";
-import { toTurn } from "./line-turn.ts";
+import type { LineNews } from "./line.ts";
+import type { toTurn } from "./line-turn.ts";
+import type { PartialHistory } from "./messages.ts";
 
-interface PlaceInput {
-  /** The place that asks. */
-  readonly id: string;
-  readonly until?: string | undefined;
+/** The handlers for a place that has the turn. They resolve to null for any other place. */
+export interface PlaceCalls {
+  history(input: { readonly until?: string | undefined; readonly maxBytes: number }): PartialHistory;
+  /** Reads the model messages of messages, by their numbers. */
+  models(input: { readonly numbers: readonly number[] }): string[];
+  calls(input: { readonly calls: readonly string[] }): readonly PendingCall[];
+  /** Keeps the execution of a turn that is about to begin. */
+  keep(input: { readonly execution: Execution }): boolean;
+  store(input: StoreInput): LineNews;
 }
-export interface HistoryInput extends PlaceInput {
-  readonly maxBytes: number;
-}
-export interface ModelsInput extends Pick<PlaceInput, "id"> {
-  /** The numbers of the messages. */
-  readonly numbers: readonly number[];
-}
+export type PlaceInput<Name extends keyof PlaceCalls> = Parameters<PlaceCalls[Name]>[0];
+/** The input with the place that asks. */
+export type InputOfPlace<Name extends keyof PlaceCalls> = PlaceInput<Name> & { readonly id: string };
+export type PlaceResult<Name extends keyof PlaceCalls> = ReturnType<PlaceCalls[Name]>;
+
 export interface PageInput extends PageOptions {
   /** The index of the first text to return. */
   readonly from: number;
 }
-export interface StoreInput extends PlaceInput {
+export interface StoreInput {
+  readonly until?: string | undefined;
   /** Counts the stores of one turn. */
   readonly number: number;
   /** Undefined: none is stored, and none is removed. */
@@ -35,18 +41,12 @@ export interface StoreInput extends PlaceInput {
   readonly decided?: readonly DecidedCall[] | undefined;
   readonly waiting?: WaitingCalls | undefined;
 }
-export interface CallsInput extends Pick<PlaceInput, "id"> {
-  /** The ids of the calls. */
-  readonly calls: readonly string[];
-}
-export interface KeepInput extends Pick<PlaceInput, "id"> {
-  readonly execution: Execution;
-}
 export interface WatchInput {
   readonly id: string;
   readonly awakeable: string;
 }
-export interface StartInput extends Pick<PlaceInput, "id"> {
+export interface StartInput {
+  readonly id: string;
   /** The number of records that were found. */
   readonly recorded: number;
 }

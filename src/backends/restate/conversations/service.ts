@@ -11,16 +11,14 @@ import type { Retention } from "../../../engine/retention.ts";
 import type { Renaming, StoredConversation } from "../../../engine/stored/stored-conversation.ts";
 import { reading, shortHandlers, type ServiceParts } from "../calls.ts";
 import type {
-  HistoryInput,
-  ModelsInput,
-  PageInput,
-  StoreInput,
-  CallsInput,
-  KeepInput,
-  WatchInput,
-  StartInput,
   EndedTurn,
+  InputOfPlace,
+  PageInput,
+  PlaceCalls,
+  PlaceResult,
   RunInput,
+  StartInput,
+  WatchInput,
 } from "./inputs.ts";
 import { changeCalls, readCall, readCalls } from "./calls.ts";
 import { createInfo, findDeleted, readConversation } from "./info.ts";
@@ -122,21 +120,17 @@ export function createConversation(parts: ConversationParts): VirtualObjectDefin
 
       sweep: (context: ObjectContext): Promise<void> => change(context, (line) => line.sweep(context.request().id)),
 
-      history: readForHead((context, { until, maxBytes }: HistoryInput, { name }) =>
+      history: readForHead<"history">((context, { until, maxBytes }, { name }) =>
         readPriorMessages({ sdk, context }, { name, until }, maxBytes),
       ),
-      models: readForHead((context, { numbers }: ModelsInput) => readModels({ sdk, context }, numbers)),
-      calls: readForHead((context, { calls: ids }: CallsInput) => readCalls({ sdk, context }, ids)),
+      models: readForHead<"models">((context, { numbers }) => readModels({ sdk, context }, numbers)),
+      calls: readForHead<"calls">((context, { calls: ids }) => readCalls({ sdk, context }, ids)),
 
-      /** Keeps the execution of a turn that is about to begin. Resolves to false if the place does not have the turn. */
-      async keep(context: ObjectContext, { id, execution }: KeepInput): Promise<boolean> {
-        const { head } = await readLine(context);
-        if (head?.id === id) context.set("execution", execution);
-        return head?.id === id;
-      },
-
-      /** Resolves to null if the place does not have the turn. */
-      async store(context: ObjectContext, input: StoreInput): Promise<LineNews | null> {
+      keep: readForHead<"keep">((context, { execution }) => {
+        context.set("execution", execution);
+        return true;
+      }),
+      async store(context: ObjectContext, input: InputOfPlace<"store">): Promise<LineNews | null> {
         const { id, until, number, messages, facts, begins, isLast } = input;
         const line = await readLine(context);
         const { head } = line;
@@ -240,10 +234,10 @@ export function createConversation(parts: ConversationParts): VirtualObjectDefin
 
 /** Reads something for a place that has the turn. Resolves to null for any other. */
 const readForHead =
-  <Input extends { readonly id: string }, T>(
-    read: (context: ObjectContext, input: Input, head: StoredPlace) => T | Promise<T>,
+  <Name extends keyof PlaceCalls, T = PlaceResult<Name>>(
+    read: (context: ObjectContext, input: InputOfPlace<Name>, head: StoredPlace) => T | Promise<T>,
   ) =>
-  async (context: ObjectContext, input: Input): Promise<T | null> => {
+  async (context: ObjectContext, input: InputOfPlace<Name>): Promise<T | null> => {
     const { head } = await readLine(context);
     return head?.id === input.id ? read(context, input, head) : null;
   };

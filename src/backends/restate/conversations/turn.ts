@@ -12,11 +12,10 @@ import type { Execution } from "../../../engine/execution.ts";
 import type { PendingCall } from "../../../engine/stored/pending-calls.ts";
 import { deletedConversation } from "../../../engine/stored/stored-conversation.ts";
 import { persist, type RestateClient } from "../client/client.ts";
-import type { LineNews } from "./line.ts";
 import { lostTurn, outageMs, type LocalPlace } from "./local-line.ts";
-import { toBatch, toNumber, type PartialHistory } from "./messages.ts";
+import { toBatch, toNumber } from "./messages.ts";
 import { publishAnswer } from "./sent-answer.ts";
-import type { CallsInput, HistoryInput, KeepInput, ModelsInput, StoreInput } from "./inputs.ts";
+import type { PlaceCalls, PlaceInput, PlaceResult, StoreInput } from "./inputs.ts";
 
 /** A turn that is about to begin. */
 type BeginTurn = NonNullable<StoreInput["begins"]>["turn"] & { readonly execution: Execution };
@@ -66,7 +65,7 @@ export class RestateTurn implements Turn {
     const { execution, ...rest } = turn;
     let begins: NonNullable<StoreInput["begins"]> = { turn: rest, execution };
     if (execution.input.length > maxInlineInput) {
-      await this.#ask<boolean>("keep", { id: this.#parts.place.id, execution });
+      await this.#ask("keep", { execution });
       begins = { turn: rest };
     }
     this.#beginning = begins;
@@ -78,22 +77,20 @@ export class RestateTurn implements Turn {
   }
 
   async history(until?: string, admit?: AdmitHistory): Promise<History> {
-    const { place, maxBytes } = this.#parts;
-    const { id } = place;
-    const history = await this.#ask<PartialHistory>("history", { id, until, maxBytes });
+    const history = await this.#ask("history", { until, maxBytes: this.#parts.maxBytes });
     const { rows, stored, found, omitted } = history;
     await admit?.(rows.reduce((sum, { bytes }) => sum + bytes, 0));
     const models = [...history.models];
     while (models.length < rows.length) {
       const numbers = toBatch(rows.slice(models.length)).map(toNumber);
-      models.push(...(await this.#ask<string[]>("models", { id, numbers })));
+      models.push(...(await this.#ask("models", { numbers })));
     }
     const messages = rows.map((row, index) => ({ id: row.id ?? undefined, role: row.role, models: models[index]! }));
     return { stored, found, omitted, messages };
   }
 
   calls(ids: readonly string[]): Promise<readonly PendingCall[]> {
-    return this.#ask<readonly PendingCall[]>("calls", { id: this.#parts.place.id, calls: ids });
+    return this.#ask("calls", { calls: ids });
   }
 
   store(messages: readonly StoredMessage[], until?: string, options: StoreOptions = {}): Promise<void> {
@@ -114,8 +111,8 @@ export class RestateTurn implements Turn {
     const facts = { title, now: Date.now() };
     const number = ++this.#stores;
     const changes = { changed, decided, waiting };
-    const input: StoreInput = { id: place.id, until, number, messages, facts, begins, isLast, ...changes };
-    const news = await this.#ask<LineNews>("store", input);
+    const input: StoreInput = { until, number, messages, facts, begins, isLast, ...changes };
+    const news = await this.#ask("store", input);
     this.#beginning = undefined;
     if (isLast && this.#isBegun) place.ended(news);
   }
@@ -124,17 +121,20 @@ export class RestateTurn implements Turn {
    * Calls the conversation's object for its place, and tries again through an outage. A step of an execution is durable: it has
    * no limit. Rejects if the place does not have the turn any more.
    */
-  async #ask<T>(method: string, input: HistoryInput | ModelsInput | CallsInput | StoreInput | KeepInput): Promise<T> {
+  async #ask<Name extends keyof PlaceCalls>(name: Name, input: PlaceInput<Name>): Promise<PlaceResult<Name>> {
     const { client, key, place, stop } = this.#parts;
     const until = performance.now() + (place.isNew ? outageMs : Infinity);
     const onFailure = (error: unknown, pauseMs: number): void => {
       if ((stop.aborted && !this.#isBegun) || performance.now() + pauseMs > until) throw error;
       if (place.lost.aborted) throw place.lost.reason;
     };
-    const answer = await persist(() => client.write<T | false | null>(`conversation/${method}`, key, input), {
-      onFailure,
-    });
-    if (answer !== null && answer !== false) return answer;
+    const answer = await persist(
+      () => client.write<PlaceResult<Name> | null>(`conversation/${name}`, key, { id: place.id, ...input }),
+      {
+        onFailure,
+      },
+    );
+    if (answer) return answer;
     const isDeleted = await client.read<boolean>("conversation/isDeleted", key, place.id).catch(() => false);
     throw isDeleted ? deletedConversation() : lostTurn();
   }

@@ -36,21 +36,18 @@ export class RegisterLink {
   /** The signals that the drive waits for. `epoch` is that to which the next command leads. */
   signals(epoch: number): RestatePromise<SignalInput>[] {
     this.#command ??= this.command(epoch);
-    this.#watch ??= this.#nextWatch();
+    this.#watch ??= this.#signal(`w${++this.#watchers}`, (watch: WatchInput) => ({ watch }));
     return [this.#command, this.#watch, ...(this.#offer ? [this.#offer] : [])];
   }
   /** The command that leads to an epoch. */
   command(epoch: number): RestatePromise<SignalInput> {
-    const command = this.#context.signal<Transition>(`t${epoch}`);
-    return command.map((next): SignalInput => ({ command: next! })); // the register never rejects it
-  }
-  #nextWatch(): RestatePromise<SignalInput> {
-    const watch = this.#context.signal<WatchInput>(`w${++this.#watchers}`);
-    return watch.map((input): SignalInput => ({ watch: input! }));
+    return this.#signal(`t${epoch}`, (command: Transition) => ({ command }));
   }
   #nextOffer(): RestatePromise<SignalInput> {
-    const offer = this.#context.signal<null>(`e${++this.#offers}`);
-    return offer.map((): SignalInput => ({ isOffered: true }));
+    return this.#signal(`e${++this.#offers}`, () => ({ isOffered: true }));
+  }
+  #signal<T>(name: string, toInput: (value: T) => SignalInput): RestatePromise<SignalInput> {
+    return this.#context.signal<T>(name).map((value) => toInput(value as T)); // the register never rejects it
   }
   /** A signal has come. */
   took(input: SignalInput): void {
