@@ -14,7 +14,7 @@ const services = [
   "usage",
 ] as const;
 type ServiceName = "register" | (typeof services)[number];
-/** The names of the services of one server. */
+/** The service names of one server. */
 export type ServiceNames = Readonly<Record<ServiceName, string>>;
 export function toNames(name: string): ServiceNames {
   const others = services.map((service) => [service, `${name}.${service}`] as const);
@@ -88,8 +88,8 @@ export const shortHandlers: ObjectOptions = {
 };
 
 /**
- * Time limit of a handler's reads over the ingress. No caller waits for it, and a handler that gives up is repeated: on a busy
- * cluster that is more work than the answer.
+ * Time limit of a handler's reads over the ingress. No caller waits for it. After it, the handler is repeated: more work for a
+ * busy cluster than the answer.
  */
 export const handlerReadMs = 30_000;
 

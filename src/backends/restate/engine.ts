@@ -101,7 +101,7 @@ export class RestateEngine implements Engine {
     if (!this.isRecovered()) return false;
     const { client } = this.#replica;
     const { isReachable } = client;
-    void client.probe(); // a replica that is not ready gets no requests, which would show that Restate is back
+    void client.probe(); // a replica that is not ready gets no requests, and would not notice that Restate is back
     return isReachable;
   }
 
@@ -191,6 +191,6 @@ export class RestateEngine implements Engine {
   }
 }
 
-/** The time in which a server that is closed gives back the turns of its conversations. */
+/** Time limit for a shutdown to give its turns back. */
 const leaveMs = 3_000;
 const reportMs = 2_000;

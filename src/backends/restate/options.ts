@@ -11,13 +11,13 @@ export interface RestateBackendOptions {
   admin: string;
   /** The name under which executions and conversations are stored. Replicas of one server have the same name. */
   name: string;
-  /** The port on which Restate calls this replica, and the URL by which it reaches the replicas. */
+  /** The port for the calls of Restate, and the URL of the replicas. */
   serve: RestateServeOptions;
   /** Restate's public keys, `publickeyv1_…`. With them, calls that Restate has not signed are refused. */
   identityKeys?: readonly string[];
   /** The time for which ended executions are kept; `false` keeps them for ever. Or one time for each kind. @default "7d" */
   retention?: string | false | RetentionOptions;
-  /** The times after which a call that Restate does not answer is given up: the request gets 503. */
+  /** Time limits of calls to Restate. A request gets 503 after them. */
   timeouts?: Partial<RestateTimeouts>;
 }
 export interface RestateTimeouts {
@@ -31,7 +31,7 @@ export interface RestateServeOptions {
   readonly host?: string | undefined;
   /** The port that Restate calls this replica on. */
   readonly port: number;
-  /** The URL by which Restate reaches the replicas, such as that of a load balancer. @default host and port */
+  /** The URL at which Restate reaches the replicas, such as a load balancer. @default host and port */
   readonly url?: string | undefined;
 }
 

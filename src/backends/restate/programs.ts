@@ -37,7 +37,7 @@ export class Programs {
     };
   }
 
-  /** The drive that was expected has come. Without `programOf` the next one has no other code. */
+  /** The expected drive is here. Without `programOf` the next one has no other code. */
   arrived(id: string): void {
     if (this.#programOf) this.#expected.delete(id);
   }

@@ -14,10 +14,10 @@ import { reading, shortHandlers, type ServiceParts } from "./calls.ts";
 import { persist, type RestateClient } from "./client/client.ts";
 import { toUsageKey, type UsagePart } from "./usage/usage-text.ts";
 
-/** The time after which the records of an attempt that has left no result are removed. */
+/** Retention of records whose attempt left no result. */
 const keptMs = 30 * 86_400_000;
 
-/** The key of the object that has the records of one attempt. An id can be used again after the retention of its execution. */
+/** The key of an attempt's records. An execution id can be used again after its retention. */
 export const toRecordsKey = ({ id, startAt }: Execution, key: string): string => `${id} ${startAt} ${key}`;
 
 interface WriteInput {
@@ -28,7 +28,7 @@ interface WriteInput {
   /** The usage of a model call, and the object that counts it. */
   readonly usage?: { readonly key: string; readonly part: UsagePart } | undefined;
 }
-/** The conversation whose usage belongs to none from now on, once that of the records is counted. */
+/** A deleted conversation. Its usage is released after the usage of the records is counted. */
 export interface ClearInput {
   readonly releases: string;
 }
@@ -37,10 +37,10 @@ const toStateKey = (name: string): string => `r${name}`;
 const toCountedKey = (name: string): string => `counted ${name}`;
 
 /**
- * The results that one attempt records. Its state, by key: `owner` is the run of the attempt that may write, `expiry` the
- * scheduled call that removes everything, `r<name>` one result, and `counted <name>` the run that has counted its usage.
+ * The results that one attempt records. Its state, by key: `owner` is the run that may write, `expiry` the scheduled removal,
+ * `r<name>` one result, and `counted <name>` the run that counted its usage.
  *
- * The owner is the fence: a replica that was cut off and still runs the attempt cannot add to the records of its successor.
+ * The owner is the fence: a disconnected replica may still run the attempt, and cannot add to the records of its successor.
  */
 export function createRecords({ sdk, names, calls }: ServiceParts): VirtualObjectDefinition<string, unknown> {
   return sdk.object({

@@ -42,7 +42,7 @@ export interface ReplicaOptions extends RestateSettings {
   readonly onSettled?: OnSettled | undefined;
 }
 
-/** A drive among those of its replica. */
+/** The admission of a drive on its replica. */
 export interface Admission {
   /** Asks for a slot again. */
   reenter(): void;
@@ -135,7 +135,7 @@ export class Replica implements RowHost {
     return openRecords(this.client, toRecordsKey(execution, key));
   }
 
-  /** The attempt of a drive has ended before the drive: its connection was lost, or its calls are not those of the journal. */
+  /** An attempt of a drive was interrupted: its connection was lost, or its calls differ from the journal. */
   interrupted(drive: LocalDrive, hasMismatch: boolean): void {
     if (this.isClosing) return; // `close` has reported it
     void this.interruptions.report(drive);

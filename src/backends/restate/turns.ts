@@ -19,7 +19,7 @@ import type { RunInput, StartInput } from "./conversations/inputs.ts";
 import type { Replica } from "./replica.ts";
 import { openRecords, toRecordsKey } from "./records.ts";
 
-/** The time for which a turn whose agent no replica knows is kept. */
+/** Retention of a turn without any replica that knows its agent. */
 const unknownMs = 10 * 60_000;
 const reportMs = 2_000;
 
@@ -99,7 +99,7 @@ export class RestateTurns {
     const end = (reason: string): void =>
       withIds(options.logger, { executionId: turnId }).warn(`A turn of agent ${agentOf(workflowId)} ended: ${reason}`);
     const execution = await client.read<Execution | null>("conversation/execution", key, id, handlerReadMs);
-    if (!execution) return; // it has ended
+    if (!execution) return; // it is over
     const program = await programs.find(execution);
     if (!program) {
       if (Date.now() - input.at < unknownMs) throw new Error(`This replica has no agent ${agentOf(workflowId)}`);
@@ -157,7 +157,7 @@ interface TurnServiceParts extends ServiceParts {
   readonly conversations: RestateConversations;
 }
 
-/** The object that runs a turn whose replica was lost, and begins one that continues an answer. */
+/** The object that runs the turn of a lost replica, and begins a turn to continue an answer. */
 export function createTurnService({
   sdk,
   names,
@@ -170,7 +170,7 @@ export function createTurnService({
     // A turn has no time limit of its own.
     options: { ...objectOptions, inactivityTimeout: { days: 365 }, abortTimeout: { minutes: 1 } },
     handlers: {
-      /** The execution that is the key has ended: the answer of a conversation waits for it. Resolves when it continues. */
+      /** The execution with this key is over, and an answer waits for it. Resolves when the answer continues. */
       ended: (context: ObjectContext, conversation: string): Promise<void> =>
         context.run("continue", () => conversations.continueAnswer(context.key, conversation)),
 

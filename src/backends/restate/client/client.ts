@@ -21,7 +21,7 @@ interface CallOptions {
   readonly limit: number | AbortSignal;
   /** True if an ingress that hangs ends the call before its limit. */
   readonly isWait?: boolean;
-  /** A call with the id of an earlier one gets the result of that one. */
+  /** The idempotency key. */
   readonly id?: string;
 }
 
@@ -78,7 +78,7 @@ export class RestateClient {
     return this.#call(this.#toPath(handler, key), input, { limit: limitMs ?? this.#options.timeouts.writeMs });
   }
 
-  /** The same, for a handler that must run once. A call with the id of an earlier one gets the result of that one. */
+  /** The same, for a handler that must run once. A call with a known id gets the result of the first one. */
   writeOnce<T>(handler: HandlerName, key: string, input: unknown, id: string): Promise<T> {
     return this.#call(this.#toPath(handler, key), input, { limit: this.#options.timeouts.writeMs, id });
   }
@@ -195,7 +195,7 @@ export class RestateClient {
     for (;;) {
       const { status, text } = await this.#sendToAny(path, input, signal, options);
       if (status !== 404) return (text === "" ? undefined : JSON.parse(text)) as T; // as the handler returns it
-      // A server that has just started, or a deployment that was just registered.
+      // The server has just started, or the deployment was just registered.
       if (performance.now() >= until) throw unavailable(new Error(`${path}: ${cut(text)}`));
       await sleep(50);
     }

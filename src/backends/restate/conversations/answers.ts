@@ -2,7 +2,7 @@ import type { ObjectContext, ObjectSharedContext, VirtualObjectDefinition } from
 import type { JsonText } from "../../../core/json.ts";
 import { reading, shortHandlers, type ServiceParts } from "../calls.ts";
 
-/** A place in the answer of one run of a turn. */
+/** A reader's place in an answer. */
 export interface AnswerPlace {
   /** The run. Undefined: the current one. */
   readonly run?: number | undefined;
@@ -11,7 +11,6 @@ export interface AnswerPlace {
 }
 export interface PublishInput {
   readonly run: number;
-  /** The number of the batch. */
   readonly number: number;
   readonly texts: readonly JsonText[];
   /** Set with the last batch. */
@@ -89,7 +88,7 @@ export function createAnswers({ sdk, names, calls }: ServiceParts): VirtualObjec
         if (run > before.run) restart(context, before, run);
       },
 
-      /** The turn has ended: nothing more is published. */
+      /** The turn is over: nothing more is published. */
       async close(context: ObjectContext): Promise<void> {
         const before = await read(context);
         if (!before.end) write(context, before, { ...before, end: {} });

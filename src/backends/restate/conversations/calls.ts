@@ -3,13 +3,13 @@ import { toSortable, toSqlText } from "../list/sql.ts";
 import { readAll, type SharedState, type State } from "../state.ts";
 
 /**
- * The calls of a conversation that wait or have waited, in the state of its object:
+ * The calls of a conversation, waiting or decided. Its object has, by key:
  *
- * - call <id>     a call, as one text that SQL can split
+ * - call <id>     a call, as one text for SQL
  * - input <id>    its input, while it waits
  * - k<message>    the ids of the calls of a message
- * - waits         the ids of the calls that wait
- * - origin        the facts of the call of the agent that asked for them
+ * - waits         the ids of the waiting calls
+ * - origin        the facts of the agent call that asked for them
  */
 export const callKey = (id: string): string => `call ${id}`;
 export const inputKey = (id: string): string => `input ${id}`;
@@ -17,7 +17,7 @@ const messageKey = (id: string): string => `k${JSON.stringify(id)}`;
 
 /** The changes of calls that one store makes. */
 interface CallChanges {
-  /** The messages that are not there any more. */
+  /** The removed messages. */
   readonly gone: readonly string[];
   readonly decided?: readonly DecidedCall[] | undefined;
   readonly waiting?: WaitingCalls | undefined;
@@ -54,14 +54,13 @@ export async function changeCalls(state: State, { gone, decided = [], waiting }:
   else if (before.length > 0) context.clear("waits");
 }
 
-/** Notes the calls of a message, so that they are removed with it. */
+/** Stores the call ids of a message, so that they are removed with it. */
 async function addToMessage({ context }: State, [first, ...rest]: readonly PendingCall[]): Promise<void> {
   if (!first) return;
   const known = (await context.get<string[]>(messageKey(first.messageId))) ?? [];
   context.set(messageKey(first.messageId), [...new Set([...known, first.id, ...rest.map(({ id }) => id)])]);
 }
 
-/** Returns the calls with these ids. */
 export async function readCalls(state: SharedState, ids: readonly string[]): Promise<PendingCall[]> {
   const texts = await readAll<string>(state, ids.map(callKey));
   const inputs = await readAll<string>(state, ids.map(inputKey));
@@ -71,7 +70,7 @@ export async function readCalls(state: SharedState, ids: readonly string[]): Pro
   });
 }
 
-/** Returns a call and the facts of the call of the agent that asked. Null: there is none. */
+/** Returns a call with the facts of the agent call that asked for it. Null: there is none. */
 export async function readCall(
   state: SharedState,
   id: string,

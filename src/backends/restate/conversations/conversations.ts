@@ -31,7 +31,7 @@ export interface ConversationsParts extends LineParts {
   readonly maxBytes: number;
 }
 
-/** Conversations in Restate. The object of a conversation keeps the order of its turns, on whichever replica they run. */
+/** Conversations in Restate. The object of each one orders its turns over all replicas. */
 export class RestateConversations implements Conversations {
   readonly elsewhere: TurnsElsewhere;
   readonly #parts: ConversationsParts;
@@ -101,7 +101,7 @@ export class RestateConversations implements Conversations {
 
   async remove(key: ConversationKey): Promise<boolean> {
     const deleted = await this.#write<readonly string[] | null>(key, "remove", null);
-    // At once: other replicas hear of it with their next sign.
+    // At once: other replicas are told at their next sync.
     if (deleted) this.#lines.get(toKeyText(key))?.apply({ deleted });
     return deleted !== null;
   }

@@ -9,8 +9,8 @@ import type { LineTurn, TurnOrders } from "./line-turn.ts";
 /**
  * The state of a conversation's object, beside its messages (`messages`) and its line (`line`):
  *
- * - info      title, times and count, as one text that SQL can split
- * - expiry    the invocation that removes the conversation at the end of its retention
+ * - info      title, times and count, as one text for SQL
+ * - expiry    the scheduled removal at the end of the retention
  * - deleted   the places that a deletion has dropped, for a while: their turns are told why
  */
 type ConversationInfo = Pick<StoredConversation, "title" | "updatedAt" | "messageCount"> & {
@@ -30,7 +30,7 @@ export function fromInfoText(text: string): ConversationInfo {
   };
 }
 
-/** Returns a conversation as lists show it. The key of its object is that of `toKeyText`. */
+/** Returns a conversation as lists show it. `key` is a text of `toKeyText`. */
 export function toConversation(key: string, info: ConversationInfo, isRunning: boolean): StoredConversation {
   const [, , id] = JSON.parse(key) as [string, string | null, string];
   return { id, ...info, isRunning, cursor: `${toSortable(info.createdAt)} ${key}` };
@@ -52,10 +52,10 @@ export function createInfo({ calls, keptMs }: InfoParts) {
   const tellLater = (context: ObjectContext, method: string, ms: number): Promise<InvocationId> =>
     calls.send(context, `conversation/${method}`, null, { delayMs: ms });
 
-  /** The usage of the conversation belongs to none from now on. The key of its object is that of the conversation. */
+  /** Releases the usage of the conversation, whose object has the same key. */
   const releaseUsage = (context: ObjectContext): void => calls.tell(context, "usage/release", null);
 
-  /** Ends a turn that has begun: its runner and its readers are told, its records are removed, and its usage is released. */
+  /** Ends a running turn: tells its runner and its readers, removes its records, and releases its usage. */
   function endTurn(context: ObjectContext, turnId = "", { orders, records, isHeard }: LineTurn): void {
     const news: TurnOrders = { isOver: true, isDeleted: true };
     if (orders) context.resolveAwakeable(orders.awakeable, news);
@@ -65,7 +65,7 @@ export function createInfo({ calls, keptMs }: InfoParts) {
   }
 
   return {
-    /** Notes that a turn has stored messages. */
+    /** A turn has stored messages. */
     async update(context: ObjectContext, messageCount: number, { title, now }: TurnFacts): Promise<void> {
       const known = await readInfo(context);
       const info = known ?? { title, createdAt: now };
@@ -122,9 +122,9 @@ export function createInfo({ calls, keptMs }: InfoParts) {
   };
 }
 
-/** The pause before a conversation that has expired, and has a turn, is looked at again. */
+/** The pause before an expired conversation with a turn is checked again. */
 const busyMs = 60_000;
-/** The time in which every replica asks for the turns that a deletion has dropped. */
+/** The time in which every replica asks for its dropped turns. */
 const toldMs = 60_000;
 
 function cancel(context: ObjectContext, invocation: string | null | undefined): void {
@@ -136,13 +136,12 @@ const readInfo = async (context: ObjectSharedContext): Promise<ConversationInfo 
   return text === null ? undefined : fromInfoText(text);
 };
 
-/** Returns the conversation of an object. Null: there is none. */
 export async function readConversation(context: ObjectSharedContext): Promise<StoredConversation | null> {
   const info = await readInfo(context);
   return info ? toConversation(context.key, info, (await context.get("line")) !== null) : null;
 }
 
-/** Returns those of some places that a deletion has dropped. */
+/** Returns the places that a deletion has dropped. */
 export async function findDeleted(
   context: ObjectSharedContext,
   places: readonly string[] = [],

@@ -50,7 +50,7 @@ export interface StartInput {
   /** The number of records that were found. */
   readonly recorded: number;
 }
-/** The last turn that has ended. */
+/** The last turn that was ended. */
 export interface EndedTurn extends LastTurn {
   /** Its place. */
   readonly place: string;
@@ -63,7 +63,7 @@ export interface RunInput {
   readonly id: string;
   readonly turnId: string;
   readonly workflowId: string;
-  /** The key of the object that has the records of the turn. */
+  /** The key of its records. */
   readonly records: string;
   /** The time at which its replica was given up. */
   readonly at: number;

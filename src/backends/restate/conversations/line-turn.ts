@@ -1,15 +1,15 @@
 import type { TurnStart } from "../../../engine/contract/conversations.ts";
 
-/** A turn that has begun, as the place that has it keeps it. */
+/** A running turn, as its place keeps it. */
 export interface LineTurn extends TurnStart {
   readonly workflowId: string;
-  /** The key of the object that has the records of the turn. */
+  /** The key of its records. */
   readonly records: string;
-  /** True if Restate runs it, because the replica that began it is gone. */
+  /** True if Restate runs it, because its first replica is lost. */
   isHandedOver?: boolean | undefined;
-  /** True if Restate has run it: the next run follows an interruption of that one. */
+  /** True if Restate has run it: the next run follows an interruption. */
   isRepeated?: boolean | undefined;
-  /** The number of its runs: that of the replica that began it is the first. */
+  /** The number of its runs. The first one is on the replica that began it. */
   runs: number;
   /** The crashes in a row without a new record between them. */
   crashes: number;
@@ -18,7 +18,7 @@ export interface LineTurn extends TurnStart {
   isStopped?: boolean | undefined;
   /** True if replicas that do not run it have readers. */
   isHeard?: boolean | undefined;
-  /** Resolved when there is something to tell its runner. One that publishes the answer knows of readers. */
+  /** Resolved when there is news for its runner. One that publishes the answer knows of readers. */
   orders?: { readonly awakeable: string; readonly isPublishing: boolean } | undefined;
 }
 
@@ -33,14 +33,12 @@ export interface TurnOrders {
 }
 /** The answer to a run of a turn by Restate, before its code runs. */
 export interface TurnRun {
-  /** The number of the run. */
   readonly run: number;
   readonly isStopped: boolean;
-  /** The crashes in a row, without a new record between them. */
   readonly crashes: number;
 }
 
-/** The crashes in a row, without a new record between them, after which a turn is ended. */
+/** Max crashes of a turn in a row, without a new record between them. */
 export const maxCrashes = 3;
 
 export const toTurn = (start: Pick<LineTurn, keyof TurnStart | "workflowId" | "records">): LineTurn => ({

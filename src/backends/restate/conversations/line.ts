@@ -1,18 +1,18 @@
 import { isLineFull } from "../../../engine/rules/turn-line.ts";
 import type { LineTurn, TurnOrders } from "./line-turn.ts";
 
-/** A place in the line of turns of one conversation, as the conversation's object stores it. */
+/** A place in a conversation's line of turns, as it is stored. */
 export interface StoredPlace {
   readonly id: string;
   /** The name of a turn that may run again. */
   readonly name?: string | undefined;
-  /** The sweeps since its replica was last heard of. */
+  /** The sweeps since the last sign of its replica. */
   missed: number;
   /** Resolved when the place has the turn, or is gone. */
   awakeable?: string | undefined;
   /** The number of the last store, by which a repeated call is recognised. */
   stored?: number | undefined;
-  /** The turn, once it has begun: a crash of its replica does not end it. */
+  /** The running turn: a crash of its replica does not end it. */
   turn?: LineTurn | undefined;
 }
 export interface StoredLine {
@@ -24,7 +24,7 @@ export interface StoredLine {
 /** The changes of one replica, applied in this order. */
 export interface SyncInput {
   readonly leave: readonly string[];
-  /** Places with a turn that has begun, which Restate is to continue. */
+  /** Places with a running turn, for Restate to continue. */
   readonly handOver?: readonly string[] | undefined;
   readonly enter: readonly NewPlace[];
   /** The other places of the replica, which it still needs. */
@@ -59,19 +59,19 @@ export const sweepMs = 3_000;
 const maxMissed = 3;
 
 /**
- * The line of turns of one conversation.
+ * The line of turns in one conversation.
  *
  * C1. The first place has the turn. Only that place may store messages.
- * C2. A place that is dropped never comes back, so its id is the fence against a replica that was stopped and continues.
+ * C2. A place that is dropped never comes back, so its id is the fence against a stopped replica that continues.
  * C3. Time is counted in sweeps, and no clock is read: while Restate is down, no place expires.
- * C4. A place with a turn that has begun is not dropped: Restate runs the turn from then on, in a place with another id. It
- *     stays until the turn has ended.
+ * C4. A place with a running turn is not dropped: Restate runs the turn from then on, in a place with another id. It stays
+ *     until the end of the turn.
  */
 export class Line {
   readonly #stored: StoredLine;
   readonly #resolve: ResolveNews;
   readonly #newId: () => string;
-  /** The places with a turn that were left, and those whose turn Restate is to run, since the line was read. */
+  /** Since the line was read: the places that left with a turn, and the places with a turn for Restate. */
   readonly ended: StoredPlace[] = [];
   readonly handedOver: StoredPlace[] = [];
 
@@ -85,7 +85,6 @@ export class Line {
     return this.#stored.places[0];
   }
 
-  /** The turn that runs. */
   get running(): StoredPlace | undefined {
     return this.head?.turn && this.head;
   }
@@ -102,7 +101,6 @@ export class Line {
     return { head: this.head?.id, gone, refused: withResult("refused") };
   }
 
-  /** Removes places whose turns have ended. */
   leave(ids: readonly string[]): void {
     this.#drop(({ id }) => ids.includes(id));
   }
@@ -137,7 +135,7 @@ export class Line {
     turn.orders = orders;
   }
 
-  /** Drops the places whose replica was not heard of for too long. A sweep that was replaced by another drops nothing. */
+  /** Drops the places of replicas without a sign for too long. A replaced sweep drops nothing. */
   sweep(invocation: string): void {
     if (this.#stored.sweep !== invocation) return;
     this.#stored.sweep = undefined;
@@ -161,7 +159,6 @@ export class Line {
     this.handedOver.push(next);
   }
 
-  /** Tells the runner of a turn, if it waits. */
   #tell(turn: LineTurn, { isStopped, isHeard, isOver }: TurnOrders): void {
     if (turn.orders) this.#resolve(turn.orders.awakeable, { isStopped, isHeard, isOver });
     turn.orders = undefined;
@@ -177,7 +174,7 @@ export class Line {
     return this.#stored;
   }
 
-  /** Whether a place could be lost. */
+  /** True if a place could be lost. */
   get needsSweep(): boolean {
     return this.#stored.places.some(({ turn }) => !turn?.isHandedOver);
   }

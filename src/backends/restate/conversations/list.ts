@@ -12,7 +12,7 @@ import { quote, toPart, toSortable } from "../list/sql.ts";
 import { callKey, fromCallText, inputKey, toUserText } from "./calls.ts";
 import { fromInfoText, toConversation } from "./info.ts";
 
-/** The first part of a conversation and of a call: the time of its creation, or of its request. */
+/** The time of creation or request: the first part of each text. */
 const time = toPart(0);
 const prefix = callKey("");
 
@@ -22,7 +22,7 @@ export async function listConversations(
   { limit, after, ...owner }: ConversationFilter,
 ): Promise<ConversationPage> {
   const service = quote(client.names.conversation);
-  // The keys of an owner begin with the text of the owner, without its last bracket.
+  // An owner's keys begin with its text, without the last bracket.
   const first = `${toOwnerText(owner).slice(0, -1)},`;
   const where = [
     `service_name = ${service} and key = 'info' and starts_with(service_key, ${quote(first)})`,
@@ -58,7 +58,7 @@ export async function listCalls(client: RestateClient, { owner, limit, after }: 
   return { calls, hasMore };
 }
 
-/** A page of calls that wait for an execution that has ended, or was removed. A scan, like a list of executions. */
+/** A page of calls that wait for an ended or removed execution. A scan, like a list of executions. */
 export async function listEnded(client: RestateClient, after: string | undefined, limit: number): Promise<CallPage> {
   const isOpen = `${statusPart} in ('running', 'suspended')`;
   const open = `select service_key from state

@@ -11,11 +11,11 @@ export interface LineParts {
   readonly closed: AbortSignal;
 }
 
-/** A place of this replica in the line of a conversation. */
+/** A place of this replica in a conversation's line. */
 export interface LocalPlace {
   readonly id: string;
   readonly name: string | undefined;
-  /** True if it belongs to a request, which can be refused. False if it belongs to a step, or to a turn that has begun. */
+  /** True for a request, which can be refused. False for a step and for a running turn. */
   isNew: boolean;
   /** Resolves when the place has the turn. */
   readonly granted: Promise<void>;
@@ -25,7 +25,7 @@ export interface LocalPlace {
   leave(reason?: unknown): void;
   /** Leaves the line, and lets Restate continue the turn. */
   handOver(): void;
-  /** The place is not in the line any more: its turn has ended with the last store. */
+  /** The place is not in the line any more: the last store ended its turn. */
   ended(news: LineNews): void;
   /** The conversation was deleted, and the place with it. */
   drop(error: ServeError): void;
@@ -42,7 +42,7 @@ export const outageMs = 20_000;
 const maxLeaveTries = 20;
 
 /**
- * The places of this replica in the line of one conversation, in their order.
+ * The places of this replica in a conversation's line, in their order.
  *
  * One call at a time syncs them with the conversation's object: it has the places that enter and leave, and renews the others.
  */
@@ -50,13 +50,12 @@ export class LocalLine {
   readonly #key: string;
   readonly #parts: LineParts;
   readonly #places = new Map<string, Member>();
-  /** The places that leave. */
   readonly #leaving = new Set<Member>();
   readonly #onIdle: () => void;
   #isSyncing = false;
   #isDue = false;
   #isWatching = false;
-  /** The time of the first call of those that failed in a row. */
+  /** The time of the first failure in a row. */
   #failingSince: number | undefined;
   #timer: NodeJS.Timeout | undefined;
 
@@ -130,7 +129,7 @@ export class LocalLine {
       keep: places.filter(({ isIn }) => isIn).map(({ id }) => id),
     };
     for (const place of entering) place.isSent = true;
-    // A call that only renews must not wait for one ingress that hangs until the place is dropped.
+    // A renewal must not wait for a hanging ingress until the place is dropped.
     const limitMs = entering.length > 0 ? undefined : renewMs;
     try {
       const news = await client.write<LineNews>("conversation/sync", this.#key, input, limitMs);
@@ -163,7 +162,7 @@ export class LocalLine {
     this.#leaving.add(place); // the call may have been received
   }
 
-  /** Takes note of a change of the line. */
+  /** The line has changed. */
   apply({ head, gone = [], refused = [], deleted = [] }: LineNews): void {
     for (const id of deleted) this.#remove(id, deletedConversation());
     for (const id of refused) this.#remove(id, lineFull());
@@ -180,7 +179,7 @@ export class LocalLine {
     place?.lose(error);
   }
 
-  /** Waits for the turn. Places of one replica get it in their order, so the wait is that of the first one. */
+  /** Waits for the turn of the first place: places of one replica get it in their order. */
   async #watch(): Promise<void> {
     if (this.#isWatching) return;
     this.#isWatching = true;
@@ -193,7 +192,7 @@ export class LocalLine {
     this.#isWatching = false;
   }
 
-  /** None while a place here has the turn: the next one hears of it when that place leaves. */
+  /** None while a place here has the turn: the next one is told when that place leaves. */
   #firstWaiting(): Member | undefined {
     const places = [...this.#places.values()].filter(({ isIn }) => isIn);
     return places.some(({ isGranted }) => isGranted) ? undefined : places[0];

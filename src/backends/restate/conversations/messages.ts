@@ -11,9 +11,9 @@ import { readAll, type SharedState, type State } from "../state.ts";
  * - call …    see `calls`
  * - m<n>      the model messages of a message
  * - u<n>      the UI message
- * - p<k>      the rows of the messages from 50k to 50k + 49
+ * - p<k>      the rows of messages 50k to 50k + 49
  * - i<id>     the numbers of the messages with this id
- * - t<name>   the numbers of a named turn: the first one, and the one after its last
+ * - t<name>   the numbers of a named turn: the first one, and the one after the last
  */
 interface Size {
   readonly next: number;
@@ -95,13 +95,13 @@ export const toNumber = ({ number }: TextPlace): number => number;
 /** A text of JSON takes up to twice its size within JSON. A longer one is alone: it was stored in one call, so it fits. */
 const batchBytes = 8_388_608;
 
-/** Some texts of a page of messages. */
+/** A page of messages, with the texts that fit into one answer. */
 export interface PartialPage {
   readonly rows: readonly PagePlace[];
   /** Null: a turn has removed the message meanwhile. */
   readonly texts: readonly (string | null)[];
 }
-/** A message of a page. Its text is that of the model messages if it is old, or else of the UI message. */
+/** A message of a page. Its text has the model messages if it is old, or else the UI message. */
 interface PagePlace extends TextPlace {
   readonly id: string | null;
   readonly role: string;
@@ -129,7 +129,7 @@ async function readBack({ context }: SharedState, end: number, take: (row: Row) 
   }
 }
 
-/** The messages of a conversation, those of a turn, and the number of a message. */
+/** The size of the conversation, the range of the turn, and the number of the message. */
 interface FoundPlace {
   readonly size: Size;
   readonly own: Range | undefined;
@@ -146,7 +146,7 @@ async function readPlace(state: SharedState, { name, until }: MessagePlace): Pro
   };
 }
 
-/** The result of a store: the count of all messages, and the ids of those that are not there any more. */
+/** The result of a store: the count of all messages, and the ids of removed ones. */
 interface Replaced {
   readonly count: number;
   readonly gone: readonly string[];

@@ -36,12 +36,12 @@ import {
 interface ConversationParts extends ServiceParts {
   readonly retention: Pick<Retention, "conversationsMs">;
 }
-/** The time in which the runner of a turn publishes the rest of its answer. */
+/** Time limit for a runner to publish the rest of its answer. */
 const publishMs = 5_000;
 
 /**
- * The object of one conversation: its line of turns, and its messages. Every handler is short. Beside the keys of its messages
- * it has `line`, `execution` (of the turn that has begun), `last` (the last turn that has ended) and the keys of `info`.
+ * The object of one conversation: its line of turns, and its messages. Every handler is short. Beside the keys of `messages`
+ * and `info` it has `line`, `execution` (of the running turn) and `last` (the last turn that was ended).
  */
 export function createConversation(parts: ConversationParts): VirtualObjectDefinition<string, unknown> {
   const { sdk, names, calls, retention } = parts;
@@ -60,7 +60,7 @@ export function createConversation(parts: ConversationParts): VirtualObjectDefin
     context.set<StoredLine>("line", { places, sweep: next });
   }
 
-  /** Forgets turns that have ended, and lets Restate run those whose replica is gone. */
+  /** Forgets ended turns, and lets Restate run the turns of lost replicas. */
   async function finishTurns(context: ObjectContext, { ended, handedOver }: Line): Promise<void> {
     const at = await context.date.now();
     for (const { id, name = "", turn } of ended) {
@@ -80,7 +80,7 @@ export function createConversation(parts: ConversationParts): VirtualObjectDefin
     }
   }
 
-  /** Ends the streams of the readers of an earlier run. */
+  /** Ends the streams of an earlier run's readers. */
   function cut(context: ObjectContext, turnId: string, { isHeard }: LineTurn, run: number): void {
     if (isHeard) calls.tell(context, "answer/cut", run, { key: turnId });
   }
@@ -91,7 +91,7 @@ export function createConversation(parts: ConversationParts): VirtualObjectDefin
     await writeLine(context, line);
     return result;
   }
-  /** Changes the turn that runs, if it is the one in a place or with an id. Resolves to null if it has ended. */
+  /** Changes the running turn, if it has this place or this id. Resolves to null if it is over. */
   async function changeTurn<T>(
     context: ObjectContext,
     { place, turnId }: { readonly place?: string; readonly turnId?: string },
@@ -171,28 +171,28 @@ export function createConversation(parts: ConversationParts): VirtualObjectDefin
           readCall({ sdk, context }, id),
       ),
 
-      /** Whether a place was dropped together with its conversation. */
+      /** True if a place was dropped together with its conversation. */
       isDeleted: sdk.handlers.object.shared(
         reading,
         async (context: ObjectSharedContext, id: string): Promise<boolean> =>
           (await findDeleted(context, [id])).length > 0,
       ),
 
-      /** Keeps an awakeable until there is something to tell the runner of a turn. */
+      /** Keeps an awakeable until there is news for the runner of a turn. */
       orders: (
         context: ObjectContext,
         { id, ...orders }: WatchInput & { readonly isPublishing: boolean },
       ): Promise<void> => change(context, (line) => line.watchOrders(id, orders)),
 
-      /** Stops a turn. Resolves to false if it has ended. */
+      /** Resolves to false if the turn is over. */
       stop: async (context: ObjectContext, turnId: string): Promise<boolean> =>
         (await changeTurn(context, { turnId }, (turn) => (turn.isStopped = true))) ?? false,
 
-      /** A replica that does not run a turn has a reader. Resolves to false if it has ended. */
+      /** A replica that does not run a turn has a reader. Resolves to false if the turn is over. */
       hear: async (context: ObjectContext, turnId: string): Promise<boolean> =>
         (await changeTurn(context, { turnId }, (turn) => (turn.isHeard = true))) ?? false,
 
-      /** Restate runs a turn, on a replica. Null: the turn has ended. */
+      /** Restate runs a turn, on a replica. Null: the turn is over. */
       start: (context: ObjectContext, { id: place, recorded }: StartInput): Promise<TurnRun | null> =>
         changeTurn(context, { place }, (turn, turnId) => {
           const run = countRun(turn, recorded);
@@ -204,10 +204,9 @@ export function createConversation(parts: ConversationParts): VirtualObjectDefin
       released: async (context: ObjectContext, place: string): Promise<void> =>
         void (await changeTurn(context, { place }, (turn) => turn.crashes--)),
 
-      /** The turn of a place has ended. */
       end: (context: ObjectContext, id: string): Promise<void> => change(context, (line) => line.leave([id])),
 
-      /** The execution of a turn; null if it has ended. */
+      /** The execution of a turn; null if the turn is over. */
       execution: sdk.handlers.object.shared(
         reading,
         async (context: ObjectSharedContext, id: string): Promise<Execution | null> => {
@@ -216,7 +215,6 @@ export function createConversation(parts: ConversationParts): VirtualObjectDefin
         },
       ),
 
-      /** The turn that runs, or the last one that has ended. */
       last: sdk.handlers.object.shared(reading, async (context: ObjectSharedContext): Promise<LastTurn | null> => {
         const { turn, name: id = "" } = (await context.get<StoredLine>("line"))?.places[0] ?? {};
         if (turn) return { id, answerId: turn.answerId, questionId: turn.questionId };

@@ -31,13 +31,12 @@ interface TurnParts {
   readonly maxBytes: number;
   /** The signal of the call. */
   readonly stop: AbortSignal;
-  /** The number of the run of the turn. */
   readonly run: number;
 }
 
 /** Restate drops the connection for a message of more than 32 MiB. */
 const maxStoreBytes = 30_000_000;
-/** The time for which a turn that ends waits until the other replicas know it. */
+/** Time limit of an ending turn for the news to reach the conversation's object. */
 const leaveMs = 1_000;
 
 /** A turn that this replica has, until it closes it or loses it. */
@@ -148,7 +147,7 @@ export class RestateTurn implements Turn {
     await within(leaveMs, place.left, { onLate: () => {}, keepAlive: false });
   }
 
-  /** Hears of stops and of readers on other replicas. Without `this`: it is called as a function. */
+  /** Listens for stops, and for readers on other replicas. Without `this`: it is called as a function. */
   readonly listen = (listener: TurnListener): void => {
     void this.#listen(listener);
   };

@@ -32,11 +32,9 @@ interface AttemptsParts {
  */
 export class DriveAttempts {
   readonly #parts: AttemptsParts;
-  /** The attempts to start, in order. */
   readonly #planned = new Set<AttemptPlan>();
   /** The attempts that Restate knows of, until their result is taken or no branch waits for it. */
   readonly #attempts = new Map<AttemptPlan, RestatePromise<AttemptInput>>();
-  /** The attempts whose code runs here. */
   readonly #running = new Set<AttemptPlan>();
   /** Resolve when the drive has a slot, and when it is suspended before. */
   #admitted = Promise.withResolvers<true>();
@@ -57,7 +55,6 @@ export class DriveAttempts {
     });
   }
 
-  /** Asks for a slot. */
   enter(): void {
     this.#admission = this.#parts.host.enter(this.#parts.drive);
   }
@@ -105,7 +102,7 @@ export class DriveAttempts {
   get isBusy(): boolean {
     return this.#running.size > 0 && this.#seat.state !== "lent";
   }
-  /** Whether an interruption would cut an attempt short: its code runs, or waits for a slot. */
+  /** True if an interruption would cut an attempt short: its code runs, or waits for a slot. */
   get hasBegun(): boolean {
     // The attempt before a repeated one is not counted yet: none of this one's code has run.
     return this.hasStarted && (!this.#parts.isRepeated || this.#clearance !== undefined);
@@ -118,7 +115,7 @@ export class DriveAttempts {
     return this.#attempts.values();
   }
 
-  /** Takes out the attempts that no branch waits for, and those that may not start any more. */
+  /** Takes out the attempts without a waiting branch, and the planned ones that may not start any more. */
   takeLost(mayStart: boolean): AttemptPlan[] {
     const { walk } = this.#parts;
     const lost = [...this.#planned].filter(({ key }) => !mayStart || !walk.isWaitingFor(key));
@@ -130,7 +127,6 @@ export class DriveAttempts {
     return lost;
   }
 
-  /** Starts the planned attempts. */
   launch(): void {
     if (this.#planned.size > 0 && this.#seat.state === "resting") {
       this.#seat.wake();
@@ -149,7 +145,6 @@ export class DriveAttempts {
     this.#planned.clear();
   }
 
-  /** The end of an attempt. */
   ended({ plan }: AttemptInput): void {
     this.#attempts.delete(plan);
     this.#running.delete(plan);
@@ -171,7 +166,7 @@ export class DriveAttempts {
     );
   }
 
-  /** Whether the code may run here. After a crash it may have to wait for its turn, or may not run again. */
+  /** Resolves to true when the code may run here. After a crash it waits for its turn, or may not run again. */
   #mayRun(): Promise<boolean> | boolean {
     const { host, drive, isRepeated } = this.#parts;
     if (host.isClosing) return false; // another replica starts it

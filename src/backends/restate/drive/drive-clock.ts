@@ -1,7 +1,6 @@
 import type { ObjectContext, RestatePromise } from "@restatedev/restate-sdk";
 import type { NextTimes } from "../../../engine/runs/run-port.ts";
 
-/** A time has come. */
 export interface DueInput {
   readonly dueAt: number;
 }
@@ -28,7 +27,6 @@ export class DriveClock {
   advance(now: number): void {
     this.#now = Math.max(this.#now, now);
   }
-  /** Asks for the time. */
   async read(dueAt = 0): Promise<void> {
     this.advance(Math.max(await this.#context.date.now(), dueAt));
   }
@@ -43,7 +41,6 @@ export class DriveClock {
     this.#sleeps.set(dueAt, sleep);
     return sleep;
   }
-  /** A sleep is over. */
   async woke({ dueAt }: DueInput): Promise<void> {
     this.#sleeps.delete(dueAt);
     await this.read(dueAt);

@@ -35,7 +35,7 @@ export async function runCopy(
   }
   link.handOver();
 
-  /** Stores the next row; the last one with the end of a fork that ends at once. Returns whether it has ended. */
+  /** Stores the next row; the last one with the end, if the fork ends at once. Resolves to true if it did. */
   async function store(row: JournalRow | undefined, own: readonly EventBody[], copied: StoredRow["copied"]) {
     const { stored } = rows.toNext(row, own, []);
     const notMade = { stored: { ...stored, copied }, transitions: [] };

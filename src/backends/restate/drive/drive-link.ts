@@ -8,7 +8,7 @@ export type SignalInput =
   | { readonly watch: WatchInput }
   | { readonly isOffered: true };
 
-/** The commands that a drive stores before it tells the register. */
+/** The stored commands for each acknowledgement. */
 const commandsPerReport = 16;
 
 /** A drive's connection with its register: the signals from it, and the requests to it. */
@@ -21,7 +21,7 @@ export class RegisterLink {
   #offer: RestatePromise<SignalInput> | undefined;
   #watchers = 0;
   #offers = 0;
-  /** The last epoch of which the register was told. */
+  /** The last acknowledged epoch. */
   #reported: number | undefined;
 
   constructor(context: ObjectContext, calls: Calls) {
@@ -33,13 +33,12 @@ export class RegisterLink {
     return this.#context.request().id as unknown as string; // an id is a text with a brand
   }
 
-  /** The signals that the drive waits for. `epoch` is that to which the next command leads. */
+  /** The signals that the drive waits for. `epoch` follows the next command. */
   signals(epoch: number): RestatePromise<SignalInput>[] {
     this.#command ??= this.command(epoch);
     this.#watch ??= this.#signal(`w${++this.#watchers}`, (watch: WatchInput) => ({ watch }));
     return [this.#command, this.#watch, ...(this.#offer ? [this.#offer] : [])];
   }
-  /** The command that leads to an epoch. */
   command(epoch: number): RestatePromise<SignalInput> {
     return this.#signal(`t${epoch}`, (command: Transition) => ({ command }));
   }
@@ -49,14 +48,13 @@ export class RegisterLink {
   #signal<T>(name: string, toInput: (value: T) => SignalInput): RestatePromise<SignalInput> {
     return this.#context.signal<T>(name).map((value) => toInput(value as T)); // the register never rejects it
   }
-  /** A signal has come. */
   took(input: SignalInput): void {
     if ("command" in input) this.#command = undefined;
     else if ("watch" in input) this.#watch = undefined;
     else this.#offer = this.#nextOffer();
   }
 
-  /** Asks to be told of the events of some mailboxes. */
+  /** Subscribes to the events in some mailboxes. */
   listen(mailboxes: readonly string[]): void {
     this.#offer ??= this.#nextOffer();
     this.#tell<ListenInput>("listen", { drive: this.invocation, mailboxes });

@@ -24,22 +24,20 @@ interface PortParts extends ReplicaServiceParts {
   readonly attempts: DriveAttempts;
 }
 
-/** What the run of a drive asks for. The drive gives the answers, before the next input. */
+/** The port of a drive's run. The drive gives the answers, before the next input. */
 export class DrivePort implements RunPort {
   readonly executionBytes: number;
   readonly clock: DriveClock;
   /** Outcomes of changes, events, the end of the drive: in order. */
   readonly answers: (() => void | Promise<void>)[] = [];
-  /** The next times of the run. */
   times: NextTimes | undefined;
   /** The run has nothing in flight until its next time. */
   isIdle = false;
-  /** The drive ends. */
   isOver = false;
   readonly run: Run;
   readonly #parts: PortParts;
   #lastRow: number;
-  /** The register has continued the execution, because a wait has ended. */
+  /** The register has continued the execution, because a wait is over. */
   #wake: { readonly next: Transition; takes: readonly Take[] } | undefined;
   /** The epoch in which the drive has asked to end. */
   #leftIn: number | undefined;
@@ -76,7 +74,7 @@ export class DrivePort implements RunPort {
     this.answers.push(() => onOutcome({ state }));
   }
 
-  /** Asks the register for the last transition of a change, that of the walk. */
+  /** Asks the register for the last transition of a change, which the walk has made. */
   async #settle(
     { row, events }: Change,
     transitions: readonly Transition[],
@@ -110,11 +108,11 @@ export class DrivePort implements RunPort {
     this.isIdle = times !== undefined && isIdle;
   }
 
-  /** The waits end that the register has continued the execution for: by events, or because their time has come. */
+  /** The register has continued the execution: ends its waits, by events or by their time. */
   wake(next: Transition, takes: readonly Take[]): void {
     this.#wake = { next, takes };
     this.run.news();
-    this.answers.push(() => this.#wake && this.run.command(next)); // no wait has ended
+    this.answers.push(() => this.#wake && this.run.command(next)); // no wait is over
   }
 
   findEvents(onFound: (found: FoundTakes) => void): void {
@@ -132,7 +130,7 @@ export class DrivePort implements RunPort {
     const taker = { execution, walk, hasTaken: (id: string) => this.run.hasTaken(id) };
     return { ...(await findTakes(host.mailboxes.readerOf(execution), taker)), at: Date.now() };
   }
-  /** Lets the mailboxes of branches that wait for events tell of them. */
+  /** Subscribes to the mailboxes of waiting branches. */
   listenFor(branches: readonly ParkedBranch<Value>[]): void {
     const { rows, link } = this.#parts;
     const mailboxes = new Set(branches.flatMap(({ event }) => (event ? toMailboxKey(event) : [])));

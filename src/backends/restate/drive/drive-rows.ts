@@ -14,7 +14,7 @@ import { dropPending, keepPending, toRowKey, type StoredRow } from "./rows.ts";
 /**
  * The rows of an execution that a drive has read and stored.
  *
- * X1. A row, its events and the status after it are one state key. Numbers of rows, of events and of epochs have no gaps.
+ * X1. A row, its events and the status after it are one state key. Row numbers, event numbers and epochs have no gaps.
  * X2. The row of a transition is kept as the pending one while the register is asked, so that a kill cannot lose it.
  */
 export class DriveRows {
@@ -66,7 +66,7 @@ export class DriveRows {
     this.#epoch = epoch;
   }
 
-  /** The row that comes next. Its transitions are that of a command, then that of the decision, if it was made. */
+  /** The next row. Its transitions: the command's, then the decision's, if it was made. */
   toNext(row: JournalRow | undefined, events: readonly EventBody[], transitions: readonly Transition[]): NextRow {
     const all = [...events, ...toTransitionEvents(transitions)];
     const stored: StoredRow = {
@@ -120,7 +120,6 @@ export class DriveRows {
   toCommand(next: Transition): NextRow {
     return this.toNext(toCommandRow(this.#count, this.#epoch + 1, next), [], [next]);
   }
-  /** Stores the commands that are not stored yet. */
   storeCommands(commands: readonly Command[]): void {
     for (const { epoch, next } of commands) {
       if (epoch <= this.#epoch) continue;
@@ -158,7 +157,7 @@ interface SettleResult {
   readonly isMade: boolean;
   readonly state: ExecutionState | undefined;
 }
-/** The row that comes next, with its transitions. */
+/** The next row, with its transitions. */
 export interface NextRow {
   readonly stored: StoredRow;
   readonly transitions: readonly Transition[];

@@ -21,14 +21,14 @@ import { replayRows } from "./replay-rows.ts";
 import { hasMismatch, isReplaying } from "./replaying.ts";
 import { loadRows } from "./rows.ts";
 
-/** The rows after which a drive hands over, so that Restate's journal of it stays short. */
+/** The rows after which a drive hands over: Restate's journal stays short. */
 const rowsPerDrive = 500;
-/** The rows after which it starts no further attempts, so that it can. */
+/** The rows after which it starts no attempts, in order to hand over. */
 const maxRowsPerDrive = 1_000;
 
 /**
- * One drive of one execution, from a start, a resume or a hand-over to the next suspension, end or hand-over: the backend of its
- * run, inside of a handler of Restate.
+ * One drive of one execution, from a start, a resume or a hand-over to the next suspension, end or hand-over: the backend for
+ * its run, inside of a Restate handler.
  *
  * D1. The order of its inputs is the order of Restate's journal, so a repetition on another replica leads to the same rows.
  * D2. What the run has asked for is answered before the next input: outcomes and events, in order.
@@ -200,7 +200,7 @@ export class Drive implements LocalDrive, Admissible {
     this.#attempts.admit();
   }
 
-  /** A child is admitted before executions that nobody inside waits for. */
+  /** Children go first: their parents hold slots. */
   get isFirst(): boolean {
     return this.execution.parent !== undefined;
   }

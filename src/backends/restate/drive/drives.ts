@@ -8,7 +8,7 @@ export interface LocalDrive {
   readonly position: Position;
   /** True while an attempt runs, or its result is on its way to Restate. */
   readonly isBusy: boolean;
-  /** Whether an interruption would cut an attempt short: its code runs, or waits for a slot. */
+  /** True if an interruption would cut an attempt short: its code runs, or waits for a slot. */
   readonly hasStarted: boolean;
   readonly isReleased: boolean;
   /** Aborts the attempts in flight. */

@@ -19,8 +19,8 @@ export interface Clearance {
 }
 
 /**
- * The suspects of this replica, one at a time. A suspect is an execution that two crashes in a row have interrupted at the
- * same row. If the process dies, only the one that started last is suspended, of those that have not made a row.
+ * The suspects of this replica, one at a time. A suspect is an execution with two crashes in a row at the same row. If the
+ * process dies, the last suspect to start is suspended, unless it has made a row.
  */
 class Suspects {
   #last: Promise<unknown> = Promise.resolve();
@@ -69,7 +69,7 @@ export class Interruptions {
   readonly #counts = { retries: 0, rescues: { code: 0, journal: 0, restart: 0, crashes: 0, original: 0 } };
   /** The interruptions that the register is about to count, by drive. */
   readonly #counted = new Map<string, CrashCount>();
-  /** The drives for which rescues were sent: their number, and the time before which no other one is. The oldest first. */
+  /** The sent rescues of drives: their number, and the earliest time of the next one. The oldest first. */
   readonly #sent = new Map<string, { readonly tries: number; readonly until: number }>();
 
   constructor(client: RestateClient) {
@@ -79,7 +79,6 @@ export class Interruptions {
   get counts(): DriveCounts {
     return this.#counts;
   }
-  /** Counts an attempt that repeats an interrupted one. */
   retried(): void {
     this.#counts.retries++;
   }
@@ -128,7 +127,7 @@ export class Interruptions {
     return counted.answer;
   }
 
-  /** Reports that a drive was cut off from a process that lives. Resolves when Restate has the report. */
+  /** Reports that a drive was cut off from a living process. Resolves when Restate has the report. */
   async report(drive: LocalDrive): Promise<void> {
     if (!drive.hasStarted) return;
     let until = performance.now() + reportMs;
@@ -217,5 +216,5 @@ const toDelay = (tries: number, firstMs: number): number =>
   Math.round(Math.min(maxDelayMs, firstMs * 2 ** tries) * (1 + Math.random() / 2));
 
 const refusal: Clearance = { mayRun: false, pass() {}, end() {} };
-/** Restate's code for a handler whose calls are not those of its journal. */
+/** Restate's code for a handler whose calls differ from its journal. */
 const journalMismatch = "RT0016";

@@ -23,10 +23,10 @@ export function answerProbe(message: unknown, isReplay: boolean): boolean {
 }
 
 const mismatched = new WeakSet<Request>();
-/** The SDK's code for a call that is not the one of Restate's journal. */
+/** The SDK's code for a call that differs from Restate's journal. */
 const mismatch = 570;
 
-/** Marks attempts whose code leads to other calls than Restate's journal has. The SDK says so only to hooks. */
+/** Marks attempts whose calls differ from Restate's journal. The SDK says so only to hooks. */
 export const markMismatch: HooksProvider = ({ request }) => ({
   interceptor: {
     handler: (next) =>
@@ -37,5 +37,5 @@ export const markMismatch: HooksProvider = ({ request }) => ({
   },
 });
 
-/** Returns true if an attempt has ended because its calls are not those of Restate's journal. */
+/** Returns true if an attempt was ended because its calls differ from Restate's journal. */
 export const hasMismatch = (request: Request): boolean => mismatched.has(request);

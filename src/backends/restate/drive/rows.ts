@@ -19,7 +19,7 @@ export interface StoredRow {
   /** Status and epoch after this row. */
   readonly status: ExecutionStatus;
   readonly epoch: number;
-  /** The transition that the walk decided on was made. If not, a command was first and follows. */
+  /** True if the walk's transition was made. If not, a command was first and follows. */
   readonly moved?: boolean | undefined;
 }
 
@@ -39,8 +39,8 @@ export const toRowKey = (number: number): string => `r${String(number).padStart(
 const isRowKey = (key: string): boolean => key.startsWith("r");
 
 /**
- * The number of stored rows, in one entry of Restate's journal. The transition of a drive that was killed between the answer
- * of the register and its row is stored first: `epoch`, which is the register's, includes it.
+ * The number of stored rows, in one entry of Restate's journal. A drive may have been killed between the register's answer and
+ * its row. Then the transition is stored first: `epoch`, which is the register's, includes it.
  */
 export async function openRows(context: ObjectContext, epoch: number): Promise<{ count: number; added?: StoredRow }> {
   const keys = await context.stateKeys();
@@ -59,7 +59,7 @@ export interface RowHost {
   publish(id: string, row: StoredRow, states: readonly []): void;
 }
 
-/** The rows of an execution at the start of a handler. They never change, so Restate's journal need not have them. */
+/** The rows at the start of a handler. They never change, so Restate's journal need not have them. */
 export async function loadRows(
   context: ObjectContext,
   host: RowHost,

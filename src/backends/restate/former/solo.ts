@@ -21,7 +21,7 @@ import {
 
 /**
  * Executions that an earlier version began *solo*: without a register. No other file knows their state, which is the key
- * `solo` of their drive's object. This file can go when the retention of the last of them is over.
+ * `solo` of their drive's object. This file can go after their retention.
  *
  * SO1. The ingress started the drive of such an execution, so it may end without asking a register. Its drive got a register
  *     for it when it was suspended, handed over, or was asked by the awakeable `summons`.
@@ -76,7 +76,7 @@ async function storeEnd(context: ObjectContext): Promise<StoredRow | undefined> 
 }
 
 type DriveHandler = (context: ObjectContext) => Promise<unknown>;
-/** Handlers of the object of the drive. */
+/** Handlers of the drive's object. */
 export function createSoloHandlers({
   sdk,
   calls,
@@ -90,7 +90,7 @@ export function createSoloHandlers({
       if (row) host.publish(context.key, row, []);
     },
 
-    /** Lets an execution that has ended get a register. */
+    /** Lets an ended execution get a register. */
     registerSolo: async (context: ObjectContext): Promise<void> => {
       const { execution, last } = (await readSolo(context)) ?? {};
       if (!execution || !last) return;
@@ -134,13 +134,13 @@ export async function readOrAdopt(
 /** Handlers of the register. */
 export function createAdoption(moves: Moves) {
   return {
-    /** Makes the register of an execution whose drive runs on a replica of an earlier version. */
+    /** Makes the register of an execution on a replica with an earlier version. */
     async adopt(context: ObjectContext, { drive, solo, reply }: AdoptInput): Promise<void> {
       await readOrAdopt(context, drive, solo);
       context.resolveAwakeable(reply, true);
     },
 
-    /** Makes the register of an execution that has ended. */
+    /** Makes the register of an ended execution. */
     async adoptEnded(context: ObjectContext, { execution, last }: AdoptEndedInput): Promise<void> {
       if (await read(context)) return;
       const now: RegisterStatus = { status: last.to, epoch: 1 };

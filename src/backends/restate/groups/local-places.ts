@@ -7,7 +7,7 @@ const retryMs = 500;
 /** The answers in a row by which an execution is known not to be in its group. */
 const maxMissed = 4;
 
-/** The drives of this replica that wait for a place in the group of their execution. */
+/** The drives of this replica that wait for a place in a group. */
 export class LocalPlaces {
   readonly #client: RestateClient;
   /** Aborted when the server shuts down. */
@@ -19,8 +19,8 @@ export class LocalPlaces {
   }
 
   /**
-   * Calls back when an execution has a place. Returns the function that ends the wait. An execution that is not in its group
-   * has just left it, and its drive hears of that soon; or its workflow has no limit any more.
+   * Calls back when an execution has a place. Returns the function that ends the wait. An execution outside its group has
+   * just left it, and its drive is told soon; or its workflow has no limit any more.
    */
   wait(execution: Execution, onPlace: () => void): () => void {
     const left = new AbortController();

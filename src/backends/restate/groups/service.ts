@@ -8,11 +8,10 @@ const maxWaiting = 1_000;
 
 /** The `concurrency` of a workflow. */
 export interface GroupLimits {
-  /** The number of places. */
   readonly limit: number;
   /** Max executions that wait. */
   readonly waiting: number;
-  /** A wait has ended: it is never refused, and knows the number of places of an earlier time. */
+  /** True for a wait that is over: it is never refused, and knows an earlier number of places. */
   readonly isWake?: boolean | undefined;
 }
 export const toGroupLimits = (
@@ -21,7 +20,7 @@ export const toGroupLimits = (
 ): GroupLimits | undefined =>
   concurrency && { limit: concurrency.limit, waiting: Math.min(maxWaiting, waitingExecutions) };
 
-/** The answer to a drive that waits. `again`: another one waits for the same execution. */
+/** The answer to a waiting drive. `again`: another one waits for the same execution. */
 export type PlaceNews = "inside" | "missing" | "again";
 
 interface EnterInput extends GroupLimits {
@@ -44,10 +43,10 @@ interface StoredGroup {
   readonly limit: number;
   /** The executions that have a place. */
   readonly inside: readonly Pick<GroupEntry, "id" | "epoch">[];
-  /** The numbers of the first and the next entry of the line. */
+  /** The numbers of the first entry and the next one. */
   readonly head: number;
   readonly tail: number;
-  /** The number of executions that wait. Entries of those that have left are missing. */
+  /** The number of waiting executions. The line has no entry for an execution that left it. */
   readonly count: number;
 }
 interface GroupEntry {
@@ -59,11 +58,11 @@ interface GroupEntry {
 
 const empty: StoredGroup = { limit: 1, inside: [], head: 0, tail: 0, count: 0 };
 const toEntryKey = (number: number): string => `e${number}`;
-/** The key of the number of an execution that waits. */
+/** The key of a waiting execution's number. */
 const toNumberKey = (id: string): string => `n${id}`;
 
 /**
- * The object of one concurrency key of a workflow: a semaphore with a line, for all replicas.
+ * The object of a workflow's concurrency key: a semaphore with a line, for all replicas.
  *
  * Q1. Executions enter and leave by their registers: a drive that is killed keeps the place of its execution.
  * Q2. A leave may come after the next enter of the same execution. The epochs tell them apart.
@@ -113,7 +112,7 @@ async function settle(context: ObjectContext, group: StoredGroup): Promise<void>
   let { head, tail, count } = group;
   for (; inside.length < group.limit && count > 0 && head < tail; head++) {
     const entry = await context.get<GroupEntry>(toEntryKey(head));
-    if (!entry) continue; // it has left
+    if (!entry) continue; // left the line
     context.clear(toEntryKey(head));
     context.clear(toNumberKey(entry.id));
     count--;
@@ -142,7 +141,7 @@ function tell(context: ObjectContext, { awakeable }: Pick<GroupEntry, "awakeable
 }
 const read = async (context: ObjectContext): Promise<StoredGroup> => (await context.get<StoredGroup>("group")) ?? empty;
 
-/** The key of the object of a group. */
+/** The key of a group's object. */
 export const toGroupKey = ({ workflowId, concurrencyKey = "" }: Execution): string => `${workflowId} ${concurrencyKey}`;
 
 /** Lets an execution enter its group, from its register. Resolves to false if too many wait. */

@@ -24,7 +24,7 @@ const cancelled = "cancelled";
 export const statusPart: string = toPart(3);
 const quotePart = (text: string): string => quote(encodeURIComponent(text));
 
-/** The index of an execution is a state key of its register, or of its drive while it has no register. */
+/** The index is a state key of the register. An execution without one has it in its drive. */
 export const isIndexed = ({ register, drive }: ServiceNames): string =>
   `service_name in ('${register}', '${drive}') and key = 'index'`;
 

@@ -28,16 +28,16 @@ interface MailboxParts extends ServiceParts {
 }
 
 const toDataKey = (id: string): string => `d${id}`;
-/** The key of an execution that waits. */
+/** The key of a waiting execution. */
 const toWaiterKey = (id: string): string => `w${id}`;
 
 /**
- * The events of one name and key, and the executions that wait for them. Its state, by key: `events` has the heads of all events,
- * the oldest first, `d<id>` the data of one, and `w<id>` marks an execution that waits.
+ * The events of one name and key, and the waiting executions. Its state, by key: `events` has the heads of all events, the
+ * oldest first, `d<id>` the data of one, and `w<id>` marks a waiting execution.
  *
- * B1. An event is stored before an execution hears of it. Executions hear of it by their registers, and look here for the
+ * B1. An event is stored before an execution is told of it. Executions are told by their registers, and search here for the
  *     oldest one that they may take. The row that ends a wait names it.
- * B2. An execution that begins to wait hears of the events that are here already.
+ * B2. An execution that begins to wait is told of the events that are here already.
  * B3. While it has events, one scheduled call removes the oldest at the end of its retention.
  */
 export function createMailbox({
@@ -125,6 +125,6 @@ const readHeads = async (context: ObjectSharedContext): Promise<readonly StoredH
 const readData = async (context: ObjectSharedContext, id: string): Promise<JsonText | undefined> =>
   (await context.get<JsonText>(toDataKey(id))) ?? undefined;
 
-/** The key of the object that keeps the events of a name and key. A name has no spaces. */
+/** The key of a mailbox. A name has no spaces. */
 export const toMailboxKey = ({ name, key = "" }: { name: string; key?: string | undefined }): string =>
   `${name} ${key}`;

@@ -7,7 +7,7 @@ import type { RestateClient } from "../client/client.ts";
 import type { States } from "./states.ts";
 import type { LocalDrives } from "../drive/drives.ts";
 
-/** Max states that are kept for callers that are about to ask, and max characters of their values. */
+/** Max states that are kept for callers about to ask, and max characters in them. */
 const maxRecent = 1_000;
 const maxChars = 16_777_216;
 
@@ -79,7 +79,7 @@ export class SettledStates {
     const over = new AbortController();
     const stop = AbortSignal.any([over.signal, closed, ...(signal ? [signal] : [])]);
     const here = this.#here.next(id, afterEpoch, stop);
-    here.catch(() => {}); // reported by the race, or the caller has left
+    here.catch(() => {}); // reported by the race, or the caller is disconnected
     const leave = this.#parts.arrivals.expect(id);
     try {
       return await Promise.race([here, this.#nextElsewhere(id, afterEpoch, stop)]);
@@ -138,7 +138,7 @@ export class SettledStates {
   }
 }
 
-/** The characters of the long parts of a state. */
+/** The characters in the long parts of a state. */
 function toChars({ execution, last }: ExecutionState): number {
   const result = last?.to === "completed" ? (last.result?.length ?? 0) : 0;
   const pending = last?.to === "suspended" ? last.pending.reduce((sum, { data }) => sum + (data?.length ?? 0), 0) : 0;

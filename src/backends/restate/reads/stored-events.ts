@@ -28,7 +28,7 @@ interface StoredEventsParts {
   readonly replica: string;
 }
 
-/** Reads the rows of executions, and publishes the rows of those that other replicas drive to the readers of this one. */
+/** Reads the rows of executions, and publishes rows from other replicas to the readers of this one. */
 export class StoredEvents {
   readonly #parts: StoredEventsParts;
   readonly #followed = new Set<string>();
@@ -41,7 +41,6 @@ export class StoredEvents {
     return this.firstRows(id, Infinity);
   }
 
-  /** The last place of an execution. */
   async position(id: string): Promise<Position | undefined> {
     const state = await this.#parts.states.state(id);
     return state && readPosition(state.execution, [await this.allRows(id)], undefined);
@@ -58,7 +57,7 @@ export class StoredEvents {
     return all.slice(0, count);
   }
 
-  /** The next events after a place. `row` of the cursor is the number of rows that were read. */
+  /** The next events after a place. The cursor's `row` counts the rows that were read. */
   async read(id: string, after: EventCursor, signal: AbortSignal): Promise<EventPage> {
     let { row } = after;
     for (;;) {
@@ -71,7 +70,7 @@ export class StoredEvents {
     }
   }
 
-  /** Whether more events will come: the execution runs or may be resumed, or its register is ahead of its rows. */
+  /** Resolves to true if more events will come: the execution runs or may be resumed, or its register is ahead of its rows. */
   async isOpen(id: string, signal: AbortSignal, until?: "end"): Promise<boolean> {
     const brief = await this.#persist(() => this.#parts.states.brief(id), signal);
     if (!brief) return false;
@@ -148,13 +147,12 @@ export class StoredEvents {
     }
   }
 
-  /** The text of a row. */
   async text(id: string, number: number): Promise<JsonText | undefined> {
     const stored = await this.#parts.client.read<StoredRow | null>("drive/row", id, number);
     return stored?.row && textOf(stored.row);
   }
 
-  /** Tries again while Restate cannot be reached: a stream does not end with a failed read. Undefined: the reader has left. */
+  /** Tries again while Restate cannot be reached: a stream does not end with a failed read. Undefined: the reader is disconnected. */
   async #persist<T>(read: () => Promise<T>, signal: AbortSignal): Promise<T | undefined> {
     while (!signal.aborted) {
       try {

@@ -29,7 +29,7 @@ const maxWatchers = 64;
 /**
  * The changes of a register that several of its handlers make.
  *
- * K1. An execution that is suspended until a time has one scheduled call of `wake`, any other has none. It names the epoch: a
+ * K1. An execution that is suspended until a time has one scheduled call, `wake`. Any other has none. It names the epoch: a
  *     late one has no effect.
  * K2. A mailbox tells the register of new events. The register asks for a look at them: by the drive, or without one by
  *     `accept` of the drive's object.
@@ -88,8 +88,8 @@ export class Moves {
   ): Promise<ExecutionState | undefined> {
     const { next } = command;
     if (!(await enterGroup(this.#calls, context, before, command.epoch, limits))) return undefined;
-    wakeWatchers(context, now.watchers); // those that waited for the end of a suspension
-    // The new drive runs on the code of the caller; a drive that exists continues on its own.
+    wakeWatchers(context, now.watchers); // who waited for the end of the suspension
+    // The new drive runs on the caller's code. An existing one would continue on its own.
     const execution = steps ? { ...before, steps } : before;
     const { epoch, failsOnCrash, wasSolo } = now;
     if (steps) context.set("execution", execution);
@@ -102,7 +102,7 @@ export class Moves {
     return this.apply(context, { execution, now }, next, change);
   }
 
-  /** Continues a suspended execution whose wait has ended by itself. */
+  /** Continues a suspended execution whose wait is over. */
   async continueBy(context: ObjectContext, found: FoundExecution, at: number, takes?: readonly Take[]): Promise<void> {
     const { limits: known, epoch } = found.now;
     const next: Transition = { at, to: "running", isWake: true };
@@ -110,7 +110,6 @@ export class Moves {
     await this.start(context, found, { epoch: epoch + 1, next, takes }, { limits });
   }
 
-  /** Continues the answer that waits for the execution, if there is one. */
   continueAnswer(context: ObjectContext, { conversation }: Pick<RegisterStatus, "conversation">): void {
     if (conversation !== undefined) this.#calls.tell(context, "turn/ended", conversation);
   }
@@ -137,7 +136,7 @@ export class Moves {
     return this.#calls.call<ChildStartResult>(context, "register/begin", input, { key: id });
   }
 
-  /** Cancels the children of an execution that is cancelled. */
+  /** Cancels the children, if the execution is cancelled. */
   async cancelChildren(context: ObjectContext, next: Transition, token: string): Promise<void> {
     if (!("cancellation" in next)) return;
     const input: MoveInput = { next, token };
@@ -161,7 +160,7 @@ export class Moves {
     this.#tellMailboxes(context, "wait", added);
     return [...new Set([...known, ...added])];
   }
-  /** A transition is made. Returns the mailboxes that know the execution: after an end none, else those of its waits. */
+  /** Returns the mailboxes that know the execution after a transition: none after an end, else the mailboxes of its waits. */
   #moveMailboxes(context: ObjectContext, now: RegisterStatus, next: Transition): readonly string[] | undefined {
     const { mailboxes: known = [] } = now;
     if (next.to === "running") return now.mailboxes; // it may still wait for them
@@ -204,14 +203,14 @@ export function addWatcher(
   return { count: count + 1, awakeables: next };
 }
 
-/** Keeps the awakeable of a reader while there is no drive. The one before it is resolved here: its reader has left. */
+/** Keeps the awakeable of a reader while there is no drive. The one before it is resolved here: its reader is disconnected. */
 export function keepWatcher(context: ObjectContext, watchers: Watchers | undefined, input: WatchInput): Watchers {
   const former = watchers?.awakeables.find(([replica]) => replica === input.replica);
   if (former) context.resolveAwakeable(former[1], null);
   return addWatcher(context, watchers, input);
 }
 
-/** Wakes the readers of a drive that ends: it may not have heard of all of them. */
+/** Wakes the readers of an ending drive: it may not know all of them. */
 export function wakeWatchers(context: ObjectContext, watchers: Watchers | undefined): void {
   for (const [, awakeable] of watchers?.awakeables ?? []) context.resolveAwakeable(awakeable, null);
 }

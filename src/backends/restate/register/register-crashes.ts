@@ -7,7 +7,7 @@ type CountCrashes = (context: ObjectContext, input: CrashInput) => Promise<numbe
 
 export type CrashHandler = "interrupted" | "isolated" | "beside" | "released" | "absent" | "present";
 
-/** The handlers that count the crashes by which an execution was interrupted without a new row between them. */
+/** The handlers that count the crashes of an execution without a new row between them. */
 export const crashHandlers: Record<CrashHandler, CountCrashes> = {
   /** The drive runs again after an interruption. Resolves to the number of crashes. */
   interrupted: (context, input) =>

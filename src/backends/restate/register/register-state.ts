@@ -8,36 +8,35 @@ import type { GroupLimits } from "../groups/service.ts";
 /**
  * The state of a register, by key.
  *
- * - execution  the execution as it was started, with the steps of the code that it last ran on
+ * - execution  the execution as it was started, with the steps of its last code
  * - status     the `RegisterStatus`
  * - last       the last transition
- * - commands   the transitions from outside that the current drive may not have stored yet
- * - crashes    the `Crashes` of the execution
- * - index      the text that lists are made from (`list`)
+ * - commands   the transitions from outside, until the current drive has stored them
+ * - crashes    the `Crashes`
+ * - index      the text for lists (`list`)
  */
 export interface RegisterStatus {
   readonly status: ExecutionStatus;
   readonly epoch: number;
-  /** The invocation of the current drive; none when the execution has ended, or is suspended with nothing in flight. */
+  /** The invocation of the current drive; none after the end, or while it is suspended with nothing in flight. */
   readonly drive?: string | undefined;
   /** Callers that wait for the next suspension or end, the oldest first. */
   readonly waiters?: readonly WaitInput[] | undefined;
   readonly watchers?: Watchers | undefined;
   /** The token of the last change, by which a repeated call is recognised. */
   readonly token?: string | undefined;
-  /** Whether the execution fails when its drive is interrupted: `recovery: "fail"`. */
+  /** True if the execution fails when its drive is interrupted: `recovery: "fail"`. */
   readonly failsOnCrash?: boolean | undefined;
   /** An earlier version began it without a register. */
   readonly wasSolo?: boolean | undefined;
-  /** The caller of the last retry. */
   readonly retriedBy?: Caller | undefined;
   /** The scheduled call that ends the suspension. */
   readonly timer?: string | undefined;
-  /** The number of times that the current drive was told of events. */
+  /** The number of offers to the current drive. */
   readonly offers?: number | undefined;
   /** The mailboxes that know the execution. */
   readonly mailboxes?: readonly string[] | undefined;
-  /** A look at the events for a suspended execution is on its way; `again` if more have come since. */
+  /** A search of the events for a suspended execution is on its way; `again` if there are more since. */
   readonly look?: "asked" | "again" | undefined;
   /** The limits of its group at its last start or resume. */
   readonly limits?: GroupLimits | undefined;
@@ -86,22 +85,21 @@ export interface Crashes {
   readonly isAbsent?: true | undefined;
 }
 
-/** A transition from outside, or that of a wake, with its epoch. */
+/** A transition from outside or by a wake, with its epoch. */
 export interface Command {
   readonly epoch: number;
   readonly next: Transition;
-  /** The events that end waits. Without any, a wake ends the waits whose time has come. */
+  /** The events that end waits. Without any, a wake ends the waits that are due. */
   readonly takes?: readonly Take[] | undefined;
 }
 /** The results that a fork begins with. Their values stay with the original until they are copied. */
 export interface Copies {
-  /** The id of the original. */
   readonly from: string;
   /** The number of each row in the original, its key in the fork, and its events of copied steps, in order. */
   readonly rows: readonly (readonly [number: number, key: string, copied?: readonly CopiedEvent[]])[];
-  /** The events of the start, and those of the copied steps that have begun with it. */
+  /** The events of the start, and of the copied steps that begin with it. */
   readonly events: readonly EventBody[];
-  /** Undefined in a call of a former version, as those of the rows. */
+  /** Undefined in a call of a former version, like the events of the rows. */
   readonly copied?: readonly CopiedEvent[] | undefined;
   /** The transition of a fork that ends at once: its last steps have no code. */
   readonly next?: Transition | undefined;
@@ -141,7 +139,7 @@ export interface ListenInput {
   readonly drive: string;
   readonly mailboxes: readonly string[];
 }
-/** The request for a look at the events for a suspended execution. */
+/** The request to search the events for a suspended execution. */
 export interface AcceptInput {
   readonly execution: Execution;
   readonly epoch: number;
@@ -151,12 +149,11 @@ export interface MoveResult {
   readonly state?: ExecutionState | undefined;
   /** Nothing was changed: the drive has not stored the transitions before this one. */
   readonly isBusy?: boolean;
-  /** There is no register. */
   readonly isMissing?: boolean;
   /** Nothing was changed: too many executions wait for the concurrency of the workflow. */
   readonly isFull?: boolean;
 }
-/** The part of a message by which a drive of an earlier version gets a register. */
+/** The part of a message by which a drive with an earlier version gets a register. */
 interface WithSolo {
   /** The execution, if it may have no register. */
   readonly solo?: Execution | undefined;
@@ -179,7 +176,7 @@ export interface WatchInput {
   readonly awakeable: string;
   readonly afterRow: number;
   readonly replica: string;
-  /** The epoch of a suspension of which the reader has all rows: it waits for the next transition. */
+  /** The epoch of a suspension, if the reader has all its rows and waits for the next transition. */
   readonly suspendedEpoch?: number | undefined;
 }
 /** The part of a register that is read often. */
@@ -200,12 +197,10 @@ export interface Brief {
  */
 export type RescueCause = "code" | "journal" | "restart" | "crashes" | "original";
 export interface RescueInput extends WithSolo {
-  /** The drive to end. */
   readonly gone: string;
   readonly cause: RescueCause;
 }
 export interface RedriveInput extends WithSolo {
-  /** The drive that has ended. */
   readonly gone: string;
   readonly cause?: RescueCause | undefined;
   /** The steps of the code that the next drive runs on. */

@@ -14,16 +14,15 @@ import {
 
 /** The handlers of a register by which waits end by themselves: at their time, or by an event. */
 export function createWakeHandlers(calls: Calls, moves: Moves) {
-  /** Asks for a look at the events for a suspended execution. */
+  /** Asks for a search of the events for a suspended execution. */
   const look = (context: ObjectContext, input: AcceptInput): void => calls.tell(context, "drive/accept", input);
 
   return {
-    /** The time of a suspended execution has come. */
     async wake(context: ObjectContext, epoch: number): Promise<void> {
       const found = await read(context);
       if (found?.now.status !== "suspended" || found.now.epoch !== epoch) return;
       const last = await context.get<Transition>("last");
-      // Restate's clock may be ahead of that of this replica.
+      // Restate's clock may be ahead of this replica's.
       const at = Math.max(await context.date.now(), wakeTimeOf(last ?? undefined) ?? 0);
       await moves.continueBy(context, { ...found, now: { ...found.now, timer: undefined } }, at);
     },

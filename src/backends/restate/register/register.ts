@@ -36,7 +36,7 @@ interface RegisterParts extends ReplicaServiceParts {
 
 /** Max commands not stored by a drive yet. Further ones are refused, except an end. */
 const maxCommands = 64;
-/** The time in which a call that counts a crash may be made again. */
+/** The time in which the count of a crash may be sent again. */
 const repeatMs = 60_000;
 /** Max waiting callers. Beyond it the oldest one is asked to retry. */
 const maxWaiters = 256;
@@ -150,7 +150,7 @@ export function createRegister(parts: RegisterParts): VirtualObjectDefinition<st
         const found = await readOrAdopt(context, gone, solo);
         if (!found) return;
         const { now } = found;
-        // It made its transition, and was killed before it had stored the row.
+        // It made its transition, and was killed before its row was stored.
         if (now.drive === undefined) return calls.tell(context, "drive/finish", now.epoch);
         if (now.drive !== gone) return;
         const execution = steps ? { ...found.execution, steps } : found.execution;
@@ -184,8 +184,8 @@ export function createRegister(parts: RegisterParts): VirtualObjectDefinition<st
       },
 
       /**
-       * Hands the awakeable of a reader to the drive. Without one it is resolved at once: the rows are complete, or soon are. That
-       * of a reader that has all rows of a suspension is kept here.
+       * Hands the awakeable of a reader to the drive. Without one it is resolved at once: the rows are complete, or soon are. A
+       * reader with all rows of a suspension waits here.
        */
       async watch(context: ObjectContext, input: WatchInput): Promise<void> {
         const now = await context.get<RegisterStatus>("status");
@@ -220,8 +220,8 @@ export function createRegister(parts: RegisterParts): VirtualObjectDefinition<st
       ),
       ...createWakeHandlers(calls, moves),
       /**
-       * Ends a drive that cannot continue, and starts another one from the rows. It is a handler, so that Restate completes it
-       * on any replica: one that dies after the end of the old drive must not leave the execution without a new one.
+       * Ends a drive that cannot continue, and starts another one from the rows. As a handler it is completed on any replica:
+       * a crash after the end of the old drive must not leave the execution without a new one.
        */
       rescue: shared(
         { enableLazyState: true, retryPolicy: { ...forever, initialInterval: 250, maxInterval: 10_000 } },

@@ -9,8 +9,8 @@ const sentAgainMs = 3_600_000;
 const partsAtOnce = 500;
 
 /**
- * The usage of one conversation, or of one user outside of conversations. Its state: a text for each day and model, which lists
- * read by SQL, `expiry`, the scheduled call that removes old days, and `first`, the day that it is scheduled for.
+ * The usage of one conversation, or of one user outside of conversations. Its state: a text for each day and model, for lists by
+ * SQL; `expiry`, the scheduled removal of old days; `first`, the day of that removal.
  */
 export function createUsage({ sdk, names, calls }: ServiceParts): VirtualObjectDefinition<string, unknown> {
   /** Schedules the removal of a day. */

@@ -1,7 +1,7 @@
 import type { UsageCounts, UsageRow } from "../../../engine/contract/usage.ts";
 import { toPart, toSortable, toSqlText } from "../list/sql.ts";
 
-/** The key of the object that has the usage of a conversation, or of a user outside of conversations. As `toKeyText`. */
+/** The key of the usage of a conversation, or of a user outside of conversations. As `toKeyText`. */
 export const toUsageKey = ({
   agentId,
   userId,
@@ -20,7 +20,7 @@ export const dayOf = (partKey: string): number => Number(partKey.slice(partPrefi
 
 /** Texts of equal length, so that days are in their order as texts. */
 export const toDayText = (day: number): string => toSortable(day, 7);
-/** Ids as hexadecimal bytes, whose order is that of the texts. Empty: none. */
+/** Ids as hexadecimal bytes, in the order of the texts. Empty: none. */
 const toHex = (id: string | null | undefined): string => (id == null ? "" : `x${Buffer.from(id).toString("hex")}`);
 export const fromHex = (text: string): string | undefined =>
   text === "" ? undefined : Buffer.from(text.slice(1), "hex").toString();

@@ -110,7 +110,7 @@ async function readUsage(
       group by ${place}, ${toColumn("model")} order by 1 ${order}, 2`,
   );
   const models = new Map<string, Map<string, UsageCounts>>(places.map((one) => [one, new Map()]));
-  // A group that has come meanwhile is on no page.
+  // A new group is on no page.
   for (const { place: at, model, ...counts } of rows) models.get(at)?.set(fromHex(model) ?? "", counts);
   const groups = [...models].map(([at, of]) => ({ ...fromPlace(at), models: of, cursor: at }));
   return { groups, hasMore: found.length > limit };
