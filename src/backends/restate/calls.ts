@@ -1,4 +1,11 @@
-import type { Context, InvocationId, ObjectOptions } from "@restatedev/restate-sdk";
+import type {
+  Context,
+  InvocationId,
+  ObjectContext,
+  ObjectOptions,
+  ObjectSharedContext,
+  VirtualObjectDefinition,
+} from "@restatedev/restate-sdk";
 import type { RestateSdk } from "./sdk.ts";
 
 const services = [
@@ -50,9 +57,27 @@ export interface ServiceParts {
   readonly sdk: RestateSdk;
   readonly names: ServiceNames;
   readonly calls: Calls;
+  readonly object: (service: ServiceName, options: ObjectOptions, handlers: Handlers) => ObjectService;
+  /** Defines a handler that only reads. */
+  readonly reads: <Input, T>(read: Reader<Input, T>) => Reader<Input, T>;
+}
+export type ObjectService = VirtualObjectDefinition<string, unknown>;
+type Handlers = Readonly<Record<string, (context: ObjectContext, input: never) => Promise<unknown>>>;
+type Reader<Input, T> = (context: ObjectSharedContext, input: Input) => Promise<T>;
+
+export function toServiceParts(sdk: RestateSdk, names: ServiceNames): ServiceParts {
+  return {
+    sdk,
+    names,
+    calls: createCalls(sdk, names),
+    object: (service, options, handlers) =>
+      // Each handler knows the type of its input.
+      sdk.object({ name: names[service], options, handlers: handlers as Record<string, Reader<unknown, unknown>> }),
+    reads: (read) => sdk.handlers.object.shared(reading, read),
+  };
 }
 
-export function createCalls({ serde }: RestateSdk, names: ServiceNames): Calls {
+function createCalls({ serde }: RestateSdk, names: ServiceNames): Calls {
   const toCall = (caller: Caller, handler: HandlerName, parameter: unknown, { key, delayMs }: CallOptions = {}) => ({
     ...toTarget(names, handler),
     key: key ?? caller.key ?? "",

@@ -16,7 +16,7 @@ import type { LiveEvent, StoredEvent } from "../../engine/events.ts";
 import type { ExecutionState } from "../../engine/execution.ts";
 import { readEvents } from "../../engine/runs/read-events.ts";
 import type { Reader } from "../../engine/runs/readers.ts";
-import { createCalls } from "./calls.ts";
+import { toServiceParts } from "./calls.ts";
 import { Commands } from "./commands.ts";
 import { RestateConversations } from "./conversations/conversations.ts";
 import type { LocalDrive } from "./drive/drives.ts";
@@ -68,11 +68,8 @@ export class RestateEngine implements Engine {
     const { options, client, slots } = this.#replica;
     const sdk = loadSdk(options.root);
     await mayServe?.();
-    const { names } = client;
     this.#endpoint = new Endpoint({
-      sdk,
-      names,
-      calls: createCalls(sdk, names),
+      ...toServiceParts(sdk, client.names),
       host: this.#replica,
       retention: options.retention,
       turns: this.#turns,

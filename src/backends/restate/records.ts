@@ -1,16 +1,11 @@
-import type {
-  InvocationId,
-  ObjectContext,
-  ObjectSharedContext,
-  VirtualObjectDefinition,
-} from "@restatedev/restate-sdk";
+import type { InvocationId } from "@restatedev/restate-sdk";
 import { busy } from "../../core/error.ts";
 import { newId } from "../../core/id.ts";
 import type { JsonText } from "../../core/json.ts";
 import type { Execution } from "../../engine/execution.ts";
 import type { AttemptRecords } from "../../engine/contract/records.ts";
 import type { UsageRow } from "../../engine/contract/usage.ts";
-import { reading, shortHandlers, type ServiceParts } from "./calls.ts";
+import { shortHandlers, type ObjectService, type ServiceParts } from "./calls.ts";
 import { persist, type RestateClient } from "./client/client.ts";
 import { toUsageKey, type UsagePart } from "./usage/usage-text.ts";
 
@@ -42,44 +37,37 @@ const toCountedKey = (name: string): string => `counted ${name}`;
  *
  * The owner is the fence: a disconnected replica may still run the attempt, and cannot add to the records of its successor.
  */
-export function createRecords({ sdk, names, calls }: ServiceParts): VirtualObjectDefinition<string, unknown> {
-  return sdk.object({
-    name: names.records,
-    options: shortHandlers,
-    handlers: {
-      /** Makes a run of the attempt the owner. Returns the names of the results. */
-      async open(context: ObjectContext, owner: string): Promise<string[]> {
-        context.set("owner", owner);
-        if ((await context.get("expiry")) === null) {
-          context.set("expiry", await calls.send(context, "records/clear", null, { delayMs: keptMs }));
-        }
-        const keys = await context.stateKeys();
-        return keys.filter((key) => key.startsWith(toStateKey(""))).map((key) => key.slice(1));
-      },
+export function createRecords({ calls, object, reads }: ServiceParts): ObjectService {
+  return object("records", shortHandlers, {
+    /** Makes a run of the attempt the owner. Returns the names of the results. */
+    async open(context, owner: string): Promise<string[]> {
+      context.set("owner", owner);
+      if ((await context.get("expiry")) === null) {
+        context.set("expiry", await calls.send(context, "records/clear", null, { delayMs: keptMs }));
+      }
+      const keys = await context.stateKeys();
+      return keys.filter((key) => key.startsWith(toStateKey(""))).map((key) => key.slice(1));
+    },
 
-      /** Stores a result. Returns false if another run of the attempt is the owner. */
-      async write(context: ObjectContext, { owner, name, text, usage }: WriteInput): Promise<boolean> {
-        if ((await context.get("owner")) !== owner) return false;
-        context.set(toStateKey(name), text);
-        // A write may be sent twice. Another run of the attempt has made the call again.
-        if (!usage || (await context.get(toCountedKey(name))) === owner) return true;
-        context.set(toCountedKey(name), owner);
-        calls.tell(context, "usage/add", [usage.part], { key: usage.key });
-        return true;
-      },
+    /** Stores a result. Returns false if another run of the attempt is the owner. */
+    async write(context, { owner, name, text, usage }: WriteInput): Promise<boolean> {
+      if ((await context.get("owner")) !== owner) return false;
+      context.set(toStateKey(name), text);
+      // A write may be sent twice. Another run of the attempt has made the call again.
+      if (!usage || (await context.get(toCountedKey(name))) === owner) return true;
+      context.set(toCountedKey(name), owner);
+      calls.tell(context, "usage/add", [usage.part], { key: usage.key });
+      return true;
+    },
 
-      read: sdk.handlers.object.shared(
-        reading,
-        (context: ObjectSharedContext, name: string): Promise<JsonText | null> => context.get(toStateKey(name)),
-      ),
+    read: reads((context, name: string): Promise<JsonText | null> => context.get(toStateKey(name))),
 
-      async clear(context: ObjectContext, input: ClearInput | null): Promise<void> {
-        const expiry = await context.get<InvocationId>("expiry");
-        if (expiry !== null) context.cancel(expiry);
-        context.clearAll();
-        // From here, so that it follows what was counted.
-        if (input) calls.tell(context, "usage/release", null, { key: input.releases });
-      },
+    async clear(context, input: ClearInput | null): Promise<void> {
+      const expiry = await context.get<InvocationId>("expiry");
+      if (expiry !== null) context.cancel(expiry);
+      context.clearAll();
+      // From here, so that it follows what was counted.
+      if (input) calls.tell(context, "usage/release", null, { key: input.releases });
     },
   });
 }

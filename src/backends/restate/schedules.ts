@@ -1,11 +1,10 @@
-import type { ObjectContext, ObjectSharedContext, VirtualObjectDefinition } from "@restatedev/restate-sdk";
 import {
   changeSchedule,
   type ScheduleChange,
   type ScheduleStore,
   type StoredSchedule,
 } from "../../engine/contract/schedules.ts";
-import { shortHandlers, reading, type ServiceParts } from "./calls.ts";
+import { shortHandlers, type ObjectService, type ServiceParts } from "./calls.ts";
 import type { RestateClient } from "./client/client.ts";
 
 /** The only object: a list of all schedules is one call. */
@@ -17,25 +16,18 @@ interface ChangeInput {
 }
 
 /** The object of the schedules. Each has a state key of its own. */
-export function createScheduleBook({ sdk, names }: ServiceParts): VirtualObjectDefinition<string, unknown> {
-  return sdk.object({
-    name: names.schedule,
-    options: shortHandlers,
-    handlers: {
-      all: sdk.handlers.object.shared(reading, async (context: ObjectSharedContext): Promise<StoredSchedule[]> => {
-        const ids = await context.stateKeys();
-        const found = await Promise.all(ids.map((id) => context.get<StoredSchedule>(id)));
-        return found.filter((one) => one !== null);
-      }),
-      find: sdk.handlers.object.shared(
-        reading,
-        async (context: ObjectSharedContext, id: string): Promise<StoredSchedule | null> => context.get(id),
-      ),
-      async change(context: ObjectContext, { id, change }: ChangeInput): Promise<StoredSchedule> {
-        const changed = changeSchedule(id, (await context.get<StoredSchedule>(id)) ?? undefined, change);
-        context.set(id, changed);
-        return changed;
-      },
+export function createScheduleBook({ object, reads }: ServiceParts): ObjectService {
+  return object("schedule", shortHandlers, {
+    all: reads(async (context): Promise<StoredSchedule[]> => {
+      const ids = await context.stateKeys();
+      const found = await Promise.all(ids.map((id) => context.get<StoredSchedule>(id)));
+      return found.filter((one) => one !== null);
+    }),
+    find: reads(async (context, id: string): Promise<StoredSchedule | null> => context.get(id)),
+    async change(context, { id, change }: ChangeInput): Promise<StoredSchedule> {
+      const changed = changeSchedule(id, (await context.get<StoredSchedule>(id)) ?? undefined, change);
+      context.set(id, changed);
+      return changed;
     },
   });
 }

@@ -1,4 +1,3 @@
-import type { ObjectContext, VirtualObjectDefinition } from "@restatedev/restate-sdk";
 import { setTimeout as sleep } from "node:timers/promises";
 import { systemClock } from "../../core/clock.ts";
 import { withIds } from "../../core/log.ts";
@@ -10,7 +9,7 @@ import type { AttemptRecords } from "../../engine/contract/records.ts";
 import { agentOf } from "../../engine/turn-execution.ts";
 import type { Walk } from "../../engine/attempts/walk.ts";
 import type { AttemptPlan } from "../../engine/walk/decision.ts";
-import { handlerReadMs, objectOptions, type ServiceParts } from "./calls.ts";
+import { handlerReadMs, objectOptions, type ObjectService, type ServiceParts } from "./calls.ts";
 import type { RestateConversations } from "./conversations/conversations.ts";
 import { HeldPlace } from "./conversations/held-place.ts";
 import { maxCrashes, type TurnRun } from "./conversations/line-turn.ts";
@@ -110,14 +109,11 @@ export class RestateTurns {
     const run = await client.write<TurnRun | null>("conversation/start", key, start);
     if (!run) return;
     if (run.crashes >= maxCrashes) return end(`interrupted ${maxCrashes} times by a crash`);
-    const over = new AbortController();
-    const giveUp = (): void => over.abort(lostTurn());
+    const send = (): Promise<unknown> => client.write("conversation/end", key, id);
+    const place = new HeldPlace({ id, name: turnId, run: run.run }, send);
+    const giveUp = (): void => place.lose(lostTurn());
     lost.addEventListener("abort", giveUp, { once: true });
     if (lost.aborted) giveUp();
-    const place = new HeldPlace(
-      { id, name: turnId, run: run.run, lost: over.signal },
-      { send: () => client.write("conversation/end", key, id), lose: (error) => over.abort(error) },
-    );
     const release = this.#conversations.hold(turnId, place);
     const { walk, plan } = this.#createWalk(execution, program, async () => withStop(records, run));
     this.#driven.add(input);
@@ -158,27 +154,18 @@ interface TurnServiceParts extends ServiceParts {
 }
 
 /** The object that runs the turn of a lost replica, and begins a turn to continue an answer. */
-export function createTurnService({
-  sdk,
-  names,
-  calls,
-  turns,
-  conversations,
-}: TurnServiceParts): VirtualObjectDefinition<string, unknown> {
-  return sdk.object({
-    name: names.turn,
-    // A turn has no time limit of its own.
-    options: { ...objectOptions, inactivityTimeout: { days: 365 }, abortTimeout: { minutes: 1 } },
-    handlers: {
-      /** The execution with this key is over, and an answer waits for it. Resolves when the answer continues. */
-      ended: (context: ObjectContext, conversation: string): Promise<void> =>
-        context.run("continue", () => conversations.continueAnswer(context.key, conversation)),
+export function createTurnService({ calls, object, turns, conversations }: TurnServiceParts): ObjectService {
+  // A turn has no time limit of its own.
+  const options = { ...objectOptions, inactivityTimeout: { days: 365 }, abortTimeout: { minutes: 1 } };
+  return object("turn", options, {
+    /** The execution with this key is over, and an answer waits for it. Resolves when the answer continues. */
+    ended: (context, conversation: string): Promise<void> =>
+      context.run("continue", () => conversations.continueAnswer(context.key, conversation)),
 
-      async run(context: ObjectContext, input: RunInput): Promise<void> {
-        const { attemptCompletedSignal } = context.request();
-        await context.run("turn", () => turns.drive(input, attemptCompletedSignal));
-        calls.tell(context, "conversation/end", input.id, { key: input.key });
-      },
+    async run(context, input: RunInput): Promise<void> {
+      const { attemptCompletedSignal } = context.request();
+      await context.run("turn", () => turns.drive(input, attemptCompletedSignal));
+      calls.tell(context, "conversation/end", input.id, { key: input.key });
     },
   });
 }

@@ -1,6 +1,6 @@
-import type { ObjectContext, ObjectSharedContext, VirtualObjectDefinition } from "@restatedev/restate-sdk";
+import type { ObjectContext, ObjectSharedContext } from "@restatedev/restate-sdk";
 import type { JsonText } from "../../../core/json.ts";
-import { reading, shortHandlers, type ServiceParts } from "../calls.ts";
+import { shortHandlers, type ObjectService, type ServiceParts } from "../calls.ts";
 
 /** A reader's place in an answer. */
 export interface AnswerPlace {
@@ -53,7 +53,7 @@ const none: StoredAnswer = { run: 0, count: 0, waiting: [] };
  * A1. It has the batches of one run. A later run replaces them, and an earlier one cannot add to them.
  * A2. It is removed some time after its end.
  */
-export function createAnswers({ sdk, names, calls }: ServiceParts): VirtualObjectDefinition<string, unknown> {
+export function createAnswers({ calls, object, reads }: ServiceParts): ObjectService {
   function write(context: ObjectContext, before: StoredAnswer, next: Omit<StoredAnswer, "waiting">): void {
     for (const awakeable of before.waiting) context.resolveAwakeable(awakeable, null);
     context.set<StoredAnswer>("answer", { ...next, waiting: [] });
@@ -67,55 +67,48 @@ export function createAnswers({ sdk, names, calls }: ServiceParts): VirtualObjec
     return next;
   }
 
-  return sdk.object({
-    name: names.answer,
-    options: shortHandlers,
-    handlers: {
-      /** Adds a batch. Returns false if there is a later run. */
-      async publish(context: ObjectContext, { run, number, texts, end }: PublishInput): Promise<boolean> {
-        const found = await read(context);
-        if (run < found.run) return false;
-        const before = run > found.run ? restart(context, found, run) : found;
-        if (number !== before.count) return true; // sent again
-        context.set(toBatchKey(number), texts);
-        write(context, before, { run, count: number + 1, end: end ?? before.end });
-        return true;
-      },
-
-      /** The run before this one was interrupted. */
-      async cut(context: ObjectContext, run: number): Promise<void> {
-        const before = await read(context);
-        if (run > before.run) restart(context, before, run);
-      },
-
-      /** The turn is over: nothing more is published. */
-      async close(context: ObjectContext): Promise<void> {
-        const before = await read(context);
-        if (!before.end) write(context, before, { ...before, end: {} });
-      },
-
-      async watch(context: ObjectContext, { run, from, awakeable }: WatchInput): Promise<void> {
-        const found = await read(context);
-        const isNews = found.count > from || found.end || (run !== undefined && run < found.run);
-        if (isNews) context.resolveAwakeable(awakeable, null);
-        else context.set<StoredAnswer>("answer", { ...found, waiting: [...found.waiting, awakeable] });
-      },
-
-      read: sdk.handlers.object.shared(
-        reading,
-        async (context: ObjectSharedContext, { run, from }: AnswerPlace): Promise<AnswerPage> => {
-          const found = await read(context);
-          if (run !== undefined && run < found.run) return { run: found.run, batches: [], isCut: true };
-          const until = Math.min(found.count, from + maxBatches);
-          const batches: JsonText[][] = [];
-          for (let number = from; number < until; number++)
-            batches.push((await context.get<JsonText[]>(toBatchKey(number))) ?? []);
-          return { run: found.run, batches, end: until === found.count ? found.end : undefined };
-        },
-      ),
-
-      clear: async (context: ObjectContext): Promise<void> => context.clearAll(),
+  return object("answer", shortHandlers, {
+    /** Adds a batch. Returns false if there is a later run. */
+    async publish(context, { run, number, texts, end }: PublishInput): Promise<boolean> {
+      const found = await read(context);
+      if (run < found.run) return false;
+      const before = run > found.run ? restart(context, found, run) : found;
+      if (number !== before.count) return true; // sent again
+      context.set(toBatchKey(number), texts);
+      write(context, before, { run, count: number + 1, end: end ?? before.end });
+      return true;
     },
+
+    /** The run before this one was interrupted. */
+    async cut(context, run: number): Promise<void> {
+      const before = await read(context);
+      if (run > before.run) restart(context, before, run);
+    },
+
+    /** The turn is over: nothing more is published. */
+    async close(context): Promise<void> {
+      const before = await read(context);
+      if (!before.end) write(context, before, { ...before, end: {} });
+    },
+
+    async watch(context, { run, from, awakeable }: WatchInput): Promise<void> {
+      const found = await read(context);
+      const isNews = found.count > from || found.end || (run !== undefined && run < found.run);
+      if (isNews) context.resolveAwakeable(awakeable, null);
+      else context.set<StoredAnswer>("answer", { ...found, waiting: [...found.waiting, awakeable] });
+    },
+
+    read: reads(async (context, { run, from }: AnswerPlace): Promise<AnswerPage> => {
+      const found = await read(context);
+      if (run !== undefined && run < found.run) return { run: found.run, batches: [], isCut: true };
+      const until = Math.min(found.count, from + maxBatches);
+      const batches: JsonText[][] = [];
+      for (let number = from; number < until; number++)
+        batches.push((await context.get<JsonText[]>(toBatchKey(number))) ?? []);
+      return { run: found.run, batches, end: until === found.count ? found.end : undefined };
+    }),
+
+    clear: async (context): Promise<void> => context.clearAll(),
   });
 }
 

@@ -7,29 +7,26 @@ export class HeldPlace implements LocalPlace {
   readonly name: string;
   /** The number of the run. */
   readonly run: number;
-  readonly lost: AbortSignal;
   isNew = false;
   readonly granted: Promise<void> = Promise.resolve();
   readonly #left = Promise.withResolvers<void>();
+  readonly left: Promise<void> = this.#left.promise;
+  readonly #lost = new AbortController();
+  readonly lost: AbortSignal = this.#lost.signal;
   readonly #send: () => Promise<unknown>;
-  readonly #lose: (error: ServeError) => void;
   #isLeaving = false;
 
-  /** `send` tells the conversation's object of the end, `lose` aborts the run. */
-  constructor(
-    { id, name, run, lost }: Pick<HeldPlace, "id" | "name" | "run" | "lost">,
-    { send, lose }: { send: () => Promise<unknown>; lose: (error: ServeError) => void },
-  ) {
+  /** `send` tells the conversation's object of the end. */
+  constructor({ id, name, run }: Pick<HeldPlace, "id" | "name" | "run">, send: () => Promise<unknown>) {
     this.id = id;
     this.name = name;
     this.run = run;
-    this.lost = lost;
     this.#send = send;
-    this.#lose = lose;
   }
 
-  get left(): Promise<void> {
-    return this.#left.promise;
+  /** Aborts the run. */
+  lose(error: ServeError): void {
+    this.#lost.abort(error);
   }
   leave(): void {
     const forget = (): void => this.#left.resolve();
@@ -47,6 +44,6 @@ export class HeldPlace implements LocalPlace {
   }
   drop(error: ServeError): void {
     this.#left.resolve();
-    this.#lose(error);
+    this.lose(error);
   }
 }

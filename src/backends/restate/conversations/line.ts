@@ -185,17 +185,12 @@ export class Line {
 
   #drop(isDropped: (place: StoredPlace) => boolean): void {
     const { places } = this.#stored;
-    const kept: StoredPlace[] = [];
-    for (const place of places) {
-      if (!isDropped(place)) {
-        kept.push(place);
-        continue;
-      }
+    for (const place of places.filter(isDropped)) {
+      places.splice(places.indexOf(place), 1);
       if (place.awakeable !== undefined) this.#resolve(place.awakeable, { gone: [place.id] });
       if (place.turn) this.#tell(place.turn, { isOver: true });
       if (place.turn) this.ended.push(place);
     }
-    places.splice(0, places.length, ...kept);
   }
 }
 

@@ -1,15 +1,10 @@
-import type {
-  InvocationId,
-  ObjectContext,
-  ObjectSharedContext,
-  VirtualObjectDefinition,
-} from "@restatedev/restate-sdk";
+import type { InvocationId, ObjectContext, ObjectSharedContext } from "@restatedev/restate-sdk";
 import type { LastTurn } from "../../../engine/contract/conversations.ts";
 import type { Execution } from "../../../engine/execution.ts";
 import type { FoundCall, PendingCall } from "../../../engine/stored/pending-calls.ts";
 import type { Retention } from "../../../engine/retention.ts";
-import type { Renaming, StoredConversation } from "../../../engine/stored/stored-conversation.ts";
-import { reading, shortHandlers, type ServiceParts } from "../calls.ts";
+import type { Renaming } from "../../../engine/stored/stored-conversation.ts";
+import { shortHandlers, type ObjectService, type ServiceParts } from "../calls.ts";
 import type {
   EndedTurn,
   InputOfPlace,
@@ -43,8 +38,8 @@ const publishMs = 5_000;
  * The object of one conversation: its line of turns, and its messages. Every handler is short. Beside the keys of `messages`
  * and `info` it has `line`, `execution` (of the running turn) and `last` (the last turn that was ended).
  */
-export function createConversation(parts: ConversationParts): VirtualObjectDefinition<string, unknown> {
-  const { sdk, names, calls, retention } = parts;
+export function createConversation(parts: ConversationParts): ObjectService {
+  const { sdk, calls, object, reads, retention } = parts;
   const info = createInfo({ calls, keptMs: retention.conversationsMs });
 
   async function writeLine(context: ObjectContext, line: Line): Promise<void> {
@@ -105,128 +100,112 @@ export function createConversation(parts: ConversationParts): VirtualObjectDefin
     return result;
   }
 
-  return sdk.object({
-    name: names.conversation,
-    options: shortHandlers,
-    handlers: {
-      /** Applies the changes of a replica to the line, and tells it who has the turn. */
-      async sync(context: ObjectContext, input: SyncInput): Promise<LineNews> {
-        const news = await change(context, (line) => line.sync(input));
-        return { ...news, deleted: await findDeleted(context, news.gone) };
-      },
-
-      watch: (context: ObjectContext, { id, awakeable }: WatchInput): Promise<void> =>
-        change(context, (line) => line.watch(id, awakeable)),
-
-      sweep: (context: ObjectContext): Promise<void> => change(context, (line) => line.sweep(context.request().id)),
-
-      history: readForHead<"history">((context, { until, maxBytes }, { name }) =>
-        readPriorMessages({ sdk, context }, { name, until }, maxBytes),
-      ),
-      models: readForHead<"models">((context, { numbers }) => readModels({ sdk, context }, numbers)),
-      calls: readForHead<"calls">((context, { calls: ids }) => readCalls({ sdk, context }, ids)),
-
-      keep: readForHead<"keep">((context, { execution }) => {
-        context.set("execution", execution);
-        return true;
-      }),
-      async store(context: ObjectContext, input: InputOfPlace<"store">): Promise<LineNews | null> {
-        const { id, until, number, messages, facts, begins, isLast } = input;
-        const line = await readLine(context);
-        const { head } = line;
-        if (head?.id !== id) {
-          const last = await context.get<EndedTurn>("last");
-          return last?.place === id ? {} : null; // sent again
-        }
-        if (number <= (head.stored ?? 0)) return {}; // sent again, or late
-        if (messages) {
-          const state = { sdk, context };
-          const { count, gone } = await replaceMessages(state, { name: head.name, until }, messages);
-          await info.update(context, count, facts);
-          await changeMessages(state, input.changed ?? []);
-          await changeCalls(state, { gone, decided: input.decided, waiting: input.waiting });
-          for (const { id: key } of input.waiting?.calls.filter(({ type }) => type === "execution") ?? [])
-            calls.tell(context, "register/expect", context.key, { key });
-        }
-        head.stored = number;
-        if (begins) head.turn = toTurn(begins.turn);
-        if (begins?.execution) context.set("execution", begins.execution);
-        if (isLast && head.turn) line.leave([id]);
-        await writeLine(context, line);
-        return { head: line.head?.id };
-      },
-
-      rename: (context: ObjectContext, renaming: Renaming): Promise<boolean> => info.rename(context, renaming),
-      expire: (context: ObjectContext): Promise<void> => info.expire(context),
-      remove: (context: ObjectContext): Promise<readonly string[] | null> => info.remove(context),
-      forget: (context: ObjectContext): Promise<void> => info.forget(context),
-
-      find: sdk.handlers.object.shared(reading, (context: ObjectSharedContext): Promise<StoredConversation | null> =>
-        readConversation(context),
-      ),
-
-      call: sdk.handlers.object.shared(
-        reading,
-        (context: ObjectSharedContext, id: string): Promise<(PendingCall & Pick<FoundCall, "origin">) | null> =>
-          readCall({ sdk, context }, id),
-      ),
-
-      /** True if a place was dropped together with its conversation. */
-      isDeleted: sdk.handlers.object.shared(
-        reading,
-        async (context: ObjectSharedContext, id: string): Promise<boolean> =>
-          (await findDeleted(context, [id])).length > 0,
-      ),
-
-      /** Keeps an awakeable until there is news for the runner of a turn. */
-      orders: (
-        context: ObjectContext,
-        { id, ...orders }: WatchInput & { readonly isPublishing: boolean },
-      ): Promise<void> => change(context, (line) => line.watchOrders(id, orders)),
-
-      /** Resolves to false if the turn is over. */
-      stop: async (context: ObjectContext, turnId: string): Promise<boolean> =>
-        (await changeTurn(context, { turnId }, (turn) => (turn.isStopped = true))) ?? false,
-
-      /** A replica that does not run a turn has a reader. Resolves to false if the turn is over. */
-      hear: async (context: ObjectContext, turnId: string): Promise<boolean> =>
-        (await changeTurn(context, { turnId }, (turn) => (turn.isHeard = true))) ?? false,
-
-      /** Restate runs a turn, on a replica. Null: the turn is over. */
-      start: (context: ObjectContext, { id: place, recorded }: StartInput): Promise<TurnRun | null> =>
-        changeTurn(context, { place }, (turn, turnId) => {
-          const run = countRun(turn, recorded);
-          cut(context, turnId, turn, run.run);
-          return run;
-        }),
-
-      /** A living process was cut off from a run: its interruption is not a crash. */
-      released: async (context: ObjectContext, place: string): Promise<void> =>
-        void (await changeTurn(context, { place }, (turn) => turn.crashes--)),
-
-      end: (context: ObjectContext, id: string): Promise<void> => change(context, (line) => line.leave([id])),
-
-      /** The execution of a turn; null if the turn is over. */
-      execution: sdk.handlers.object.shared(
-        reading,
-        async (context: ObjectSharedContext, id: string): Promise<Execution | null> => {
-          const line = await context.get<StoredLine>("line");
-          return line?.places[0]?.id === id ? context.get<Execution>("execution") : null;
-        },
-      ),
-
-      last: sdk.handlers.object.shared(reading, async (context: ObjectSharedContext): Promise<LastTurn | null> => {
-        const { turn, name: id = "" } = (await context.get<StoredLine>("line"))?.places[0] ?? {};
-        if (turn) return { id, answerId: turn.answerId, questionId: turn.questionId };
-        return context.get<EndedTurn>("last");
-      }),
-
-      page: sdk.handlers.object.shared(
-        reading,
-        (context: ObjectSharedContext, { from, ...options }: PageInput): Promise<PartialPage> =>
-          readPage({ sdk, context }, options, from),
-      ),
+  return object("conversation", shortHandlers, {
+    /** Applies the changes of a replica to the line, and tells it who has the turn. */
+    async sync(context, input: SyncInput): Promise<LineNews> {
+      const news = await change(context, (line) => line.sync(input));
+      return { ...news, deleted: await findDeleted(context, news.gone) };
     },
+
+    watch: (context, { id, awakeable }: WatchInput): Promise<void> =>
+      change(context, (line) => line.watch(id, awakeable)),
+
+    sweep: (context): Promise<void> => change(context, (line) => line.sweep(context.request().id)),
+
+    history: readForHead<"history">((context, { until, maxBytes }, { name }) =>
+      readPriorMessages({ sdk, context }, { name, until }, maxBytes),
+    ),
+    models: readForHead<"models">((context, { numbers }) => readModels({ sdk, context }, numbers)),
+    calls: readForHead<"calls">((context, { calls: ids }) => readCalls({ sdk, context }, ids)),
+
+    keep: readForHead<"keep">((context, { execution }) => {
+      context.set("execution", execution);
+      return true;
+    }),
+    async store(context, input: InputOfPlace<"store">): Promise<LineNews | null> {
+      const { id, until, number, messages, facts, begins, isLast } = input;
+      const line = await readLine(context);
+      const { head } = line;
+      if (head?.id !== id) {
+        const last = await context.get<EndedTurn>("last");
+        return last?.place === id ? {} : null; // sent again
+      }
+      if (number <= (head.stored ?? 0)) return {}; // sent again, or late
+      if (messages) {
+        const state = { sdk, context };
+        const { count, gone } = await replaceMessages(state, { name: head.name, until }, messages);
+        await info.update(context, count, facts);
+        await changeMessages(state, input.changed ?? []);
+        await changeCalls(state, { gone, decided: input.decided, waiting: input.waiting });
+        for (const { id: key } of input.waiting?.calls.filter(({ type }) => type === "execution") ?? [])
+          calls.tell(context, "register/expect", context.key, { key });
+      }
+      head.stored = number;
+      if (begins) head.turn = toTurn(begins.turn);
+      if (begins?.execution) context.set("execution", begins.execution);
+      if (isLast && head.turn) line.leave([id]);
+      await writeLine(context, line);
+      return { head: line.head?.id };
+    },
+
+    rename: (context, renaming: Renaming): Promise<boolean> => info.rename(context, renaming),
+    expire: (context): Promise<void> => info.expire(context),
+    remove: (context): Promise<readonly string[] | null> => info.remove(context),
+    forget: (context): Promise<void> => info.forget(context),
+
+    find: reads(readConversation),
+
+    call: reads((context, id: string): Promise<(PendingCall & Pick<FoundCall, "origin">) | null> =>
+      readCall({ sdk, context }, id),
+    ),
+
+    /** True if a place was dropped together with its conversation. */
+    isDeleted: reads(
+      async (context: ObjectSharedContext, id: string): Promise<boolean> =>
+        (await findDeleted(context, [id])).length > 0,
+    ),
+
+    /** Keeps an awakeable until there is news for the runner of a turn. */
+    orders: (context, { id, ...orders }: WatchInput & { readonly isPublishing: boolean }): Promise<void> =>
+      change(context, (line) => line.watchOrders(id, orders)),
+
+    /** Resolves to false if the turn is over. */
+    stop: async (context, turnId: string): Promise<boolean> =>
+      (await changeTurn(context, { turnId }, (turn) => (turn.isStopped = true))) ?? false,
+
+    /** A replica that does not run a turn has a reader. Resolves to false if the turn is over. */
+    hear: async (context, turnId: string): Promise<boolean> =>
+      (await changeTurn(context, { turnId }, (turn) => (turn.isHeard = true))) ?? false,
+
+    /** Restate runs a turn, on a replica. Null: the turn is over. */
+    start: (context, { id: place, recorded }: StartInput): Promise<TurnRun | null> =>
+      changeTurn(context, { place }, (turn, turnId) => {
+        const run = countRun(turn, recorded);
+        cut(context, turnId, turn, run.run);
+        return run;
+      }),
+
+    /** A living process was cut off from a run: its interruption is not a crash. */
+    released: async (context, place: string): Promise<void> =>
+      void (await changeTurn(context, { place }, (turn) => turn.crashes--)),
+
+    end: (context, id: string): Promise<void> => change(context, (line) => line.leave([id])),
+
+    /** The execution of a turn; null if the turn is over. */
+    execution: reads(async (context, id: string): Promise<Execution | null> => {
+      const line = await context.get<StoredLine>("line");
+      return line?.places[0]?.id === id ? context.get<Execution>("execution") : null;
+    }),
+
+    last: reads(async (context): Promise<LastTurn | null> => {
+      const { turn, name: id = "" } = (await context.get<StoredLine>("line"))?.places[0] ?? {};
+      if (turn) return { id, answerId: turn.answerId, questionId: turn.questionId };
+      return context.get<EndedTurn>("last");
+    }),
+
+    page: reads((context, { from, ...options }: PageInput): Promise<PartialPage> =>
+      readPage({ sdk, context }, options, from),
+    ),
   });
 }
 

@@ -3,7 +3,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { busy } from "../../../core/error.ts";
 import { isOwnId } from "../../../core/id.ts";
 import type { Execution, ExecutionState, Transition } from "../../../engine/execution.ts";
-import { reading, type Calls, type ServiceParts } from "../calls.ts";
+import type { Calls, ServiceParts } from "../calls.ts";
 import type { RestateClient } from "../client/client.ts";
 import type { Interruptions } from "../drive/interruptions.ts";
 import { toRowKey, type RowHost, type StoredRow } from "../drive/rows.ts";
@@ -75,15 +75,13 @@ async function storeEnd(context: ObjectContext): Promise<StoredRow | undefined> 
   return row;
 }
 
-type DriveHandler = (context: ObjectContext) => Promise<unknown>;
+type DriveHandler = (context: ObjectContext, input: unknown) => Promise<unknown>;
 /** Handlers of the drive's object. */
 export function createSoloHandlers({
-  sdk,
   calls,
+  reads,
   host,
 }: ServiceParts & { readonly host: RowHost }): Record<string, DriveHandler> {
-  const { shared } = sdk.handlers.object;
-
   return {
     finishSolo: async (context: ObjectContext): Promise<void> => {
       const row = await storeEnd(context);
@@ -104,12 +102,12 @@ export function createSoloHandlers({
       if ((await readSolo(context))?.last) context.clearAll();
     },
 
-    solo: shared(reading, async (context: ObjectSharedContext): Promise<Solo | null> => {
+    solo: reads(async (context): Promise<Solo | null> => {
       const solo = await readSolo(context);
       return solo && { ...solo, row: undefined };
     }),
 
-    listedSolo: shared(reading, async (context: ObjectSharedContext): Promise<ExecutionState | null> => {
+    listedSolo: reads(async (context): Promise<ExecutionState | null> => {
       const solo = await readSolo(context);
       return solo && toListed(toState(solo));
     }),

@@ -1,7 +1,7 @@
-import type { ObjectContext, VirtualObjectDefinition } from "@restatedev/restate-sdk";
+import type { ObjectContext } from "@restatedev/restate-sdk";
 import type { Program } from "../../../engine/contract/program.ts";
 import type { Execution } from "../../../engine/execution.ts";
-import { shortHandlers, type Calls, type ServiceParts } from "../calls.ts";
+import { shortHandlers, type Calls, type ObjectService, type ServiceParts } from "../calls.ts";
 
 /** Max executions of one key that wait: each of them has a drive. */
 const maxWaiting = 1_000;
@@ -68,40 +68,36 @@ const toNumberKey = (id: string): string => `n${id}`;
  * Q2. A leave may come after the next enter of the same execution. The epochs tell them apart.
  * Q3. Each change reads and writes the same number of keys, however many executions wait.
  */
-export function createGroup({ sdk, names }: ServiceParts): VirtualObjectDefinition<string, unknown> {
-  return sdk.object({
-    name: names.group,
-    options: shortHandlers,
-    handlers: {
-      /** Puts an execution at the end of the line. Resolves to false if too many wait. */
-      async enter(context: ObjectContext, { id, epoch, waiting, isWake, ...input }: EnterInput): Promise<boolean> {
-        const found = await read(context);
-        const limit = isWake && found !== empty ? found.limit : input.limit;
-        const group = { ...(await remove(context, found, { id, epoch })), limit };
-        const isFull = !isWake && group.count >= waiting && group.inside.length >= limit;
-        if (!isFull) {
-          context.set<GroupEntry>(toEntryKey(group.tail), { id, epoch });
-          context.set(toNumberKey(id), group.tail);
-        }
-        const added = isFull ? group : { ...group, tail: group.tail + 1, count: group.count + 1 };
-        await settle(context, added);
-        return !isFull;
-      },
+export function createGroup({ object }: ServiceParts): ObjectService {
+  return object("group", shortHandlers, {
+    /** Puts an execution at the end of the line. Resolves to false if too many wait. */
+    async enter(context, { id, epoch, waiting, isWake, ...input }: EnterInput): Promise<boolean> {
+      const found = await read(context);
+      const limit = isWake && found !== empty ? found.limit : input.limit;
+      const group = { ...(await remove(context, found, { id, epoch })), limit };
+      const isFull = !isWake && group.count >= waiting && group.inside.length >= limit;
+      if (!isFull) {
+        context.set<GroupEntry>(toEntryKey(group.tail), { id, epoch });
+        context.set(toNumberKey(id), group.tail);
+      }
+      const added = isFull ? group : { ...group, tail: group.tail + 1, count: group.count + 1 };
+      await settle(context, added);
+      return !isFull;
+    },
 
-      async leave(context: ObjectContext, input: LeaveInput): Promise<void> {
-        await settle(context, await remove(context, await read(context), input));
-      },
+    async leave(context, input: LeaveInput): Promise<void> {
+      await settle(context, await remove(context, await read(context), input));
+    },
 
-      /** Resolves an awakeable when the execution has a place, or is not in the group. */
-      async watch(context: ObjectContext, { id, awakeable }: WatchInput): Promise<void> {
-        const { inside } = await read(context);
-        if (inside.some((one) => one.id === id)) return tell(context, { awakeable }, "inside");
-        const number = await context.get<number>(toNumberKey(id));
-        const entry = number === null ? null : await context.get<GroupEntry>(toEntryKey(number));
-        if (number === null || !entry) return tell(context, { awakeable }, "missing");
-        tell(context, entry, "again");
-        context.set<GroupEntry>(toEntryKey(number), { ...entry, awakeable });
-      },
+    /** Resolves an awakeable when the execution has a place, or is not in the group. */
+    async watch(context, { id, awakeable }: WatchInput): Promise<void> {
+      const { inside } = await read(context);
+      if (inside.some((one) => one.id === id)) return tell(context, { awakeable }, "inside");
+      const number = await context.get<number>(toNumberKey(id));
+      const entry = number === null ? null : await context.get<GroupEntry>(toEntryKey(number));
+      if (number === null || !entry) return tell(context, { awakeable }, "missing");
+      tell(context, entry, "again");
+      context.set<GroupEntry>(toEntryKey(number), { ...entry, awakeable });
     },
   });
 }

@@ -1,6 +1,6 @@
-import type { InvocationId, ObjectContext, VirtualObjectDefinition } from "@restatedev/restate-sdk";
+import type { InvocationId, ObjectContext } from "@restatedev/restate-sdk";
 import { addCounts, fromDay, usageDays } from "../../../engine/contract/usage.ts";
-import { shortHandlers, type ServiceParts } from "../calls.ts";
+import { shortHandlers, type ObjectService, type ServiceParts } from "../calls.ts";
 import { dayOf, fromPartText, partPrefix, toPartKey, toPartText, toUsageKey, type UsagePart } from "./usage-text.ts";
 
 /** The time for which a replica may send the same counts again. */
@@ -12,7 +12,7 @@ const partsAtOnce = 500;
  * The usage of one conversation, or of one user outside of conversations. Its state: a text for each day and model, for lists by
  * SQL; `expiry`, the scheduled removal of old days; `first`, the day of that removal.
  */
-export function createUsage({ sdk, names, calls }: ServiceParts): VirtualObjectDefinition<string, unknown> {
+export function createUsage({ calls, object }: ServiceParts): ObjectService {
   /** Schedules the removal of a day. */
   async function schedule(context: ObjectContext, day: number, now: number): Promise<void> {
     context.set("first", day);
@@ -22,51 +22,48 @@ export function createUsage({ sdk, names, calls }: ServiceParts): VirtualObjectD
     );
   }
 
-  return sdk.object({
-    name: names.usage,
-    options: { ...shortHandlers, idempotencyRetention: sentAgainMs },
-    handlers: {
-      async add(context: ObjectContext, parts: readonly UsagePart[]): Promise<void> {
-        for (const part of parts) {
-          const key = toPartKey(part);
-          const text = await context.get<string>(key);
-          const sum = text === null ? part : { ...part, ...addCounts(fromPartText(text), part) };
-          context.set(key, toPartText(context.key, sum));
-        }
-        const day = Math.min(...parts.map((part) => part.day));
-        if (day >= ((await context.get<number>("first")) ?? Infinity)) return;
-        await cancelExpiry(context);
-        await schedule(context, day, await context.date.now());
-      },
+  const options = { ...shortHandlers, idempotencyRetention: sentAgainMs };
+  return object("usage", options, {
+    async add(context, parts: readonly UsagePart[]): Promise<void> {
+      for (const part of parts) {
+        const key = toPartKey(part);
+        const text = await context.get<string>(key);
+        const sum = text === null ? part : { ...part, ...addCounts(fromPartText(text), part) };
+        context.set(key, toPartText(context.key, sum));
+      }
+      const day = Math.min(...parts.map((part) => part.day));
+      if (day >= ((await context.get<number>("first")) ?? Infinity)) return;
+      await cancelExpiry(context);
+      await schedule(context, day, await context.date.now());
+    },
 
-      /** The conversation is deleted: its usage belongs to its user only. */
-      async release(context: ObjectContext): Promise<void> {
-        const keys = await partKeysOf(context);
-        await cancelExpiry(context);
-        const [agentId, userId] = JSON.parse(context.key) as [string, string | null];
-        const key = toUsageKey({ agentId, userId: userId ?? undefined });
-        for (let from = 0; from < keys.length; from += partsAtOnce) {
-          const parts: UsagePart[] = [];
-          for (const partKey of keys.slice(from, from + partsAtOnce)) {
-            const text = await context.get<string>(partKey);
-            if (text !== null) parts.push(fromPartText(text));
-          }
-          calls.tell(context, "usage/add", parts, { key });
+    /** The conversation is deleted: its usage belongs to its user only. */
+    async release(context): Promise<void> {
+      const keys = await partKeysOf(context);
+      await cancelExpiry(context);
+      const [agentId, userId] = JSON.parse(context.key) as [string, string | null];
+      const key = toUsageKey({ agentId, userId: userId ?? undefined });
+      for (let from = 0; from < keys.length; from += partsAtOnce) {
+        const parts: UsagePart[] = [];
+        for (const partKey of keys.slice(from, from + partsAtOnce)) {
+          const text = await context.get<string>(partKey);
+          if (text !== null) parts.push(fromPartText(text));
         }
-        context.clearAll();
-      },
+        calls.tell(context, "usage/add", parts, { key });
+      }
+      context.clearAll();
+    },
 
-      /** Removes days whose time is over. */
-      async expire(context: ObjectContext): Promise<void> {
-        if ((await context.get<string>("expiry")) !== context.request().id) return; // its conversation was deleted
-        const now = await context.date.now();
-        const keys = await partKeysOf(context);
-        const isOver = (key: string): boolean => toExpiry(dayOf(key)) <= now;
-        for (const key of keys.filter(isOver)) context.clear(key);
-        const left = keys.filter((key) => !isOver(key)).map(dayOf);
-        if (left.length === 0) return context.clearAll();
-        await schedule(context, Math.min(...left), now);
-      },
+    /** Removes days whose time is over. */
+    async expire(context): Promise<void> {
+      if ((await context.get<string>("expiry")) !== context.request().id) return; // its conversation was deleted
+      const now = await context.date.now();
+      const keys = await partKeysOf(context);
+      const isOver = (key: string): boolean => toExpiry(dayOf(key)) <= now;
+      for (const key of keys.filter(isOver)) context.clear(key);
+      const left = keys.filter((key) => !isOver(key)).map(dayOf);
+      if (left.length === 0) return context.clearAll();
+      await schedule(context, Math.min(...left), now);
     },
   });
 }
