@@ -4,6 +4,7 @@ import type {
   ObjectContext,
   ObjectOptions,
   ObjectSharedContext,
+  RestatePromise,
   VirtualObjectDefinition,
 } from "@restatedev/restate-sdk";
 import type { RestateSdk } from "./sdk.ts";
@@ -122,3 +123,19 @@ export const handlerReadMs = 30_000;
 export const reading = {
   retryPolicy: { initialInterval: 50, maxInterval: 500, maxAttempts: 6, onMaxAttempts: "kill" },
 } as const;
+
+/** The state of an object, for a handler that reads it. */
+export interface SharedState {
+  readonly sdk: RestateSdk;
+  readonly context: ObjectSharedContext;
+}
+/** The same, for a handler that changes it. */
+export interface State extends SharedState {
+  readonly context: ObjectContext;
+}
+
+/** Reads many keys at once. One `get` after another takes seconds for thousands of them. */
+export function readAll<T>({ sdk, context }: SharedState, keys: readonly string[]): Promise<(T | null)[]> {
+  // `get` returns a RestatePromise, which its type hides. `Promise.all` would wait for each of them separately.
+  return sdk.RestatePromise.all(keys.map((key) => context.get<T>(key) as RestatePromise<T | null>));
+}

@@ -145,7 +145,7 @@ export class Commands {
     const [state, brief, rows] = await Promise.all([
       this.#replica.states.state(id),
       this.#replica.states.brief(id),
-      this.#replica.stored.allRows(id),
+      this.#replica.stored.firstRows(id),
     ]);
     if (!state || state.status === "running" || brief?.isDriven !== false) return undefined;
     if (state.epoch !== epoch && branch === undefined) return undefined; // another change was first

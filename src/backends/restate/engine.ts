@@ -147,7 +147,7 @@ export class RestateEngine implements Engine {
   async startedSteps(id: string): Promise<ReadonlySet<string> | undefined> {
     const { states, stored } = this.#replica;
     const brief = await states.brief(id);
-    return brief?.isDriven ? undefined : startedIn(await stored.allRows(id));
+    return brief?.isDriven ? undefined : startedIn(await stored.firstRows(id));
   }
 
   async load(): Promise<EngineLoad> {

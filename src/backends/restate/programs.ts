@@ -29,8 +29,8 @@ export class Programs {
     const before = this.#expected.get(id);
     this.#expected.delete(id);
     this.#expected.set(id, program);
-    const [oldest] = this.#expected.keys();
-    if (this.#expected.size > maxExpected) this.#expected.delete(oldest!);
+    const [oldest = id] = this.#expected.keys();
+    if (this.#expected.size > maxExpected) this.#expected.delete(oldest);
     return () => {
       if (before) this.#expected.set(id, before);
       else this.#expected.delete(id);

@@ -7,7 +7,7 @@ import type { AttemptRecords } from "../../engine/contract/records.ts";
 import type { UsageRow } from "../../engine/contract/usage.ts";
 import { shortHandlers, type ObjectService, type ServiceParts } from "./calls.ts";
 import { persist, type RestateClient } from "./client/client.ts";
-import { toUsageKey, type UsagePart } from "./usage/usage-text.ts";
+import { toUsageKey, type UsagePart } from "./usage/service.ts";
 
 /** Retention of records whose attempt left no result. */
 const keptMs = 30 * 86_400_000;

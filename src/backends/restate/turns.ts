@@ -11,10 +11,10 @@ import type { Walk } from "../../engine/attempts/walk.ts";
 import type { AttemptPlan } from "../../engine/walk/decision.ts";
 import { handlerReadMs, objectOptions, type ObjectService, type ServiceParts } from "./calls.ts";
 import type { RestateConversations } from "./conversations/conversations.ts";
-import { HeldPlace } from "./conversations/held-place.ts";
 import { maxCrashes, type TurnRun } from "./conversations/line-turn.ts";
 import { lostTurn } from "./conversations/local-line.ts";
 import type { RunInput, StartInput } from "./conversations/inputs.ts";
+import { HeldPlace } from "./conversations/turn.ts";
 import type { Replica } from "./replica.ts";
 import { openRecords, toRecordsKey } from "./records.ts";
 

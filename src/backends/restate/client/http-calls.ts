@@ -46,7 +46,7 @@ function toAnswer(request: ClientRequest, body: string | undefined): Promise<Htt
       let text = "";
       response.setEncoding("utf8").on("data", (part: string) => (text += part));
       response.on("error", reject);
-      response.on("end", () => resolve({ status: response.statusCode!, text }));
+      response.on("end", () => resolve({ status: response.statusCode ?? 502, text }));
     });
     request.end(body);
   });

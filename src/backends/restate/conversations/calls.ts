@@ -1,6 +1,6 @@
 import type { DecidedCall, FoundCall, PendingCall, WaitingCalls } from "../../../engine/stored/pending-calls.ts";
-import { toSortable, toSqlText } from "../list/sql.ts";
-import { readAll, type SharedState, type State } from "../state.ts";
+import { toSortable, toSqlText } from "../list/list-index.ts";
+import { readAll, type SharedState, type State } from "../calls.ts";
 
 /**
  * The calls of a conversation, waiting or decided. Its object has, by key:

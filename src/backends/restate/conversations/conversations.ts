@@ -18,13 +18,12 @@ import {
   type Renaming,
   type StoredConversation,
 } from "../../../engine/stored/stored-conversation.ts";
-import type { HeldPlace } from "./held-place.ts";
 import { findConversation, listCalls, listConversations, listEnded, toKey } from "./list.ts";
 import { LocalLine, type LineParts } from "./local-line.ts";
 import type { PartialPage } from "./messages.ts";
 import type { PageInput } from "./inputs.ts";
 import { followAnswer } from "./sent-answer.ts";
-import { RestateTurn } from "./turn.ts";
+import { RestateTurn, type HeldPlace } from "./turn.ts";
 
 export interface ConversationsParts extends LineParts {
   /** Max bytes of a history. */

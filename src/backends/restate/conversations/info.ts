@@ -1,7 +1,7 @@
 import type { InvocationId, ObjectContext, ObjectSharedContext } from "@restatedev/restate-sdk";
 import type { Renaming, StoredConversation } from "../../../engine/stored/stored-conversation.ts";
 import type { Calls } from "../calls.ts";
-import { toSortable, toSqlText } from "../list/sql.ts";
+import { toSortable, toSqlText } from "../list/list-index.ts";
 import type { ClearInput } from "../records.ts";
 import type { StoredLine } from "./line.ts";
 import type { LineTurn, TurnOrders } from "./line-turn.ts";

@@ -91,7 +91,7 @@ export class Line {
 
   sync({ leave, handOver = [], enter, keep }: SyncInput): LineNews {
     this.leave(leave);
-    for (const place of this.#stored.places) if (place.turn && handOver.includes(place.id)) this.#handOver(place);
+    for (const place of this.#stored.places) if (handOver.includes(place.id)) this.#handOver(place);
     this.leave(handOver); // those whose turn has not begun
     const entered = enter.map((place) => ({ id: place.id, result: this.#enter(place) }));
     for (const place of this.#stored.places) if (keep.includes(place.id)) place.missed = 0;
@@ -152,7 +152,8 @@ export class Line {
 
   /** Lets Restate run a turn. The replica that began it cannot store anything more. */
   #handOver(place: StoredPlace): void {
-    const turn = place.turn!;
+    const { turn } = place;
+    if (!turn) return;
     this.#tell(turn, { isOver: true });
     const next: StoredPlace = { id: this.#newId(), name: place.name, missed: 0, turn: { ...turn, isHandedOver: true } };
     this.#stored.places.splice(this.#stored.places.indexOf(place), 1, next);

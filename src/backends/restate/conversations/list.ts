@@ -8,7 +8,7 @@ import {
 } from "../../../engine/stored/stored-conversation.ts";
 import type { RestateClient } from "../client/client.ts";
 import { statusPart } from "../list/list-index.ts";
-import { quote, toPart, toSortable } from "../list/sql.ts";
+import { quote, toPart, toSortable } from "../list/list-index.ts";
 import { callKey, fromCallText, inputKey, toUserText } from "./calls.ts";
 import { fromInfoText, toConversation } from "./info.ts";
 

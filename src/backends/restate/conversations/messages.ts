@@ -1,6 +1,6 @@
 import type { ChangedMessage, History, PageOptions, StoredMessage } from "../../../engine/contract/conversations.ts";
 import { MessagePage, MessageWindow, numberOf } from "../../../engine/stored/message-rows.ts";
-import { readAll, type SharedState, type State } from "../state.ts";
+import { readAll, type SharedState, type State } from "../calls.ts";
 
 /**
  * The state of a conversation's object, by key. Messages are numbered in their order; a number may be free.
@@ -189,7 +189,7 @@ export async function replaceMessages(
   await cutTurns(state, removed, from);
   const next = from + added.length;
   if (name !== undefined && added.length > 0) context.set<Range>(turnKey(name), [from, next]);
-  else if (own) context.clear(turnKey(name!)); // only a named turn has messages of its own
+  else if (own) context.clear(turnKey(name ?? "")); // only a named turn has messages of its own
   const count = size.count - removed.length + added.length;
   context.set<Size>("size", { next, count });
   const kept = new Set(messages.map(({ id }) => id));
@@ -220,19 +220,18 @@ export async function changeMessages({ context }: State, changed: readonly Chang
 /** Keeps the numbers of each id in order. */
 async function changeIds(state: State, removed: readonly Row[], added: readonly Row[]): Promise<void> {
   const { context } = state;
-  const changed = Map.groupBy([...removed, ...added], ([, , , id]) => id);
-  changed.delete(null);
-  const keys = [...changed.keys()].map((id) => idKey(id!)); // without the null
-  const known = await readAll<number[]>(state, keys);
+  const changed = Map.groupBy([...removed, ...added], ([, , , id]) => (id === null ? "" : idKey(id)));
+  changed.delete("");
+  const known = await readAll<number[]>(state, [...changed.keys()]);
   const gone = new Set(removed);
-  for (const [index, rows] of [...changed.values()].entries()) {
+  for (const [index, [key, rows]] of [...changed].entries()) {
     const numbers = new Set(known[index]);
     for (const row of rows) {
       if (gone.has(row)) numbers.delete(row[0]);
       else numbers.add(row[0]);
     }
-    if (numbers.size > 0) context.set(keys[index]!, [...numbers]);
-    else context.clear(keys[index]!);
+    if (numbers.size > 0) context.set(key, [...numbers]);
+    else context.clear(key);
   }
 }
 
@@ -261,14 +260,10 @@ class Pages {
   /** Removes the rows of a range, and returns them. */
   async remove(from: number, end: number): Promise<Row[]> {
     const removed: Row[] = [];
-    for (const page of await this.#load(from, end)) {
-      const rows = this.#rows.get(page)!;
-      const isRemoved = ([number]: Row): boolean => number >= from && number < end;
-      removed.push(...rows.filter(isRemoved));
-      this.#rows.set(
-        page,
-        rows.filter((row) => !isRemoved(row)),
-      );
+    for (const [page, rows] of await this.#load(from, end)) {
+      const { true: inside = [], false: rest = [] } = Object.groupBy(rows, ([n]) => `${n >= from && n < end}`);
+      removed.push(...inside);
+      this.#rows.set(page, rest);
     }
     return removed;
   }
@@ -276,8 +271,9 @@ class Pages {
   /** Adds rows at the end. */
   async add(added: readonly Row[]): Promise<void> {
     const [first] = added;
-    if (first) await this.#load(first[0], first[0] + added.length);
-    for (const row of added) this.#rows.get(toPage(row[0]))!.push(row);
+    if (!first) return;
+    const pages = new Map(await this.#load(first[0], first[0] + added.length));
+    for (const row of added) pages.get(toPage(row[0]))?.push(row);
   }
 
   write(): void {
@@ -287,12 +283,12 @@ class Pages {
     }
   }
 
-  async #load(from: number, end: number): Promise<number[]> {
+  async #load(from: number, end: number): Promise<(readonly [page: number, rows: Row[]])[]> {
     if (from >= end) return [];
     const pages = Array.from({ length: toPage(end - 1) - toPage(from) + 1 }, (_, index) => toPage(from) + index);
     const missing = pages.filter((page) => !this.#rows.has(page));
     const found = await readAll<Row[]>(this.#state, missing.map(pageKey));
     for (const [index, page] of missing.entries()) this.#rows.set(page, found[index] ?? []);
-    return pages;
+    return pages.map((page) => [page, this.#rows.get(page) ?? []]);
   }
 }

@@ -25,10 +25,7 @@ export class DriveRows {
   readonly #texts = new Map<number, JournalRow>();
   /** Awakeables of readers that have all rows. */
   #watching: string[] = [];
-  #count = 0;
-  #seq = 0;
-  #epoch = 0;
-  #status: ExecutionStatus = "running";
+  #last: Pick<StoredRow, "number" | "seq" | "epoch" | "status"> = { number: -1, seq: 0, epoch: 0, status: "running" };
   #isSettling = false;
 
   constructor(context: ObjectContext, host: Replica, { execution, retriedBy }: DriveInput) {
@@ -39,13 +36,13 @@ export class DriveRows {
   }
 
   get count(): number {
-    return this.#count;
+    return this.#last.number + 1;
   }
   get epoch(): number {
-    return this.#epoch;
+    return this.#last.epoch;
   }
   get status(): ExecutionStatus {
-    return this.#status;
+    return this.#last.status;
   }
   /** True while a transition of the walk is on its way to the register. */
   get isSettling(): boolean {
@@ -58,25 +55,22 @@ export class DriveRows {
   }
 
   /** Takes in a row that is stored already. */
-  add({ row, seq, status, epoch }: StoredRow): void {
-    if (row) this.keep(row);
-    this.#count++;
-    this.#seq = seq;
-    this.#status = status;
-    this.#epoch = epoch;
+  add(stored: StoredRow): void {
+    if (stored.row) this.keep(stored.row);
+    this.#last = stored;
   }
 
   /** The next row. Its transitions: the command's, then the decision's, if it was made. */
   toNext(row: JournalRow | undefined, events: readonly EventBody[], transitions: readonly Transition[]): NextRow {
     const all = [...events, ...toTransitionEvents(transitions)];
     const stored: StoredRow = {
-      number: this.#count,
+      number: this.count,
       row,
       at: row?.at ?? this.#execution.startAt,
-      seq: this.#seq + all.length,
+      seq: this.#last.seq + all.length,
       events: all,
-      status: transitions.at(-1)?.to ?? this.#status,
-      epoch: this.#epoch + transitions.length,
+      status: transitions.at(-1)?.to ?? this.status,
+      epoch: this.epoch + transitions.length,
     };
     return { stored, transitions };
   }
@@ -90,7 +84,7 @@ export class DriveRows {
   }
 
   #set(stored: StoredRow, transitions: readonly Transition[]): ExecutionState[] {
-    const states = transitions.map((last, index) => this.#toState(last, this.#epoch + index + 1));
+    const states = transitions.map((last, index) => this.#toState(last, this.epoch + index + 1));
     this.add(stored);
     this.#context.set(toRowKey(stored.number), stored);
     for (const awakeable of this.#watching.splice(0)) this.#context.resolveAwakeable(awakeable, null);
@@ -112,17 +106,17 @@ export class DriveRows {
     const state = row && this.store(row);
     dropPending(this.#context);
     this.#isSettling = false;
-    if (isMade && !isRepeated) this.#host.options.onSettled?.(state!, failure);
+    if (state && isMade && !isRepeated) this.#host.options.onSettled?.(state, failure);
     return { isMade, state };
   }
 
   /** The row of a command that no walk takes. */
   toCommand(next: Transition): NextRow {
-    return this.toNext(toCommandRow(this.#count, this.#epoch + 1, next), [], [next]);
+    return this.toNext(toCommandRow(this.count, this.epoch + 1, next), [], [next]);
   }
   storeCommands(commands: readonly Command[]): void {
     for (const { epoch, next } of commands) {
-      if (epoch <= this.#epoch) continue;
+      if (epoch <= this.epoch) continue;
       this.store(this.toCommand(next));
     }
   }
@@ -133,7 +127,7 @@ export class DriveRows {
 
   /** Wakes a reader at the next row, or at once when it has not read all. */
   watch({ awakeable, afterRow }: WatchInput): void {
-    if (afterRow < this.#count - 1) this.#context.resolveAwakeable(awakeable, null);
+    if (afterRow < this.count - 1) this.#context.resolveAwakeable(awakeable, null);
     else this.#watching.push(awakeable);
   }
 

@@ -188,7 +188,8 @@ export class Interruptions {
   #remember(gone: string, tries: number, until: number): void {
     this.#sent.delete(gone);
     this.#sent.set(gone, { tries, until });
-    if (this.#sent.size > maxSent) this.#sent.delete(this.#sent.keys().next().value!);
+    const [oldest = gone] = this.#sent.keys();
+    if (this.#sent.size > maxSent) this.#sent.delete(oldest);
   }
 
   /** Ends a drive by the admin API. False: there is no need to. */

@@ -3,7 +3,7 @@ import type { CopiedEvent, EventBody } from "../../../engine/events.ts";
 import type { ExecutionStatus } from "../../../engine/execution.ts";
 import type { JournalRow } from "../../../engine/runs/journal-row.ts";
 import { maxInlineBytes } from "../../../engine/walk/value.ts";
-import { readAll, type SharedState } from "../state.ts";
+import { readAll, type SharedState } from "../calls.ts";
 
 /** A journal row as it is stored: one state key of the drive's object. The row of the start has the number 0. */
 export interface StoredRow {
@@ -101,7 +101,7 @@ function toShort(stored: StoredRow): StoredRow {
   if (!row) return stored;
   const bytes = Buffer.byteLength(row.body ?? "");
   const isLong = bytes > maxInlineBytes;
-  const start = row.kind === "loop" ? row.body!.slice(0, row.body!.indexOf("\n") + 1) : null;
+  const start = row.kind === "loop" && row.body !== null ? row.body.slice(0, row.body.indexOf("\n") + 1) : null;
   const body = isLong && (row.kind === "value" || row.kind === "loop") ? start : row.body;
   return { ...stored, row: { ...row, body, bytes } };
 }

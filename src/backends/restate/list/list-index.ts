@@ -2,7 +2,6 @@ import type { ListFilter } from "../../../engine/contract/engine.ts";
 import type { Execution, ExecutionStatus, Transition } from "../../../engine/execution.ts";
 import { kindsOf } from "../../../engine/suspension.ts";
 import type { ServiceNames } from "../calls.ts";
-import { quote, toPart, toSortable, toSqlText } from "./sql.ts";
 
 /**
  * The text that lists are made from, with its parts for SQL (`sql`). The last one has the kinds of a suspension, each between
@@ -20,8 +19,6 @@ export function toIndex(
 }
 
 const cancelled = "cancelled";
-/** The status in an index. */
-export const statusPart: string = toPart(3);
 const quotePart = (text: string): string => quote(encodeURIComponent(text));
 
 /** The index is a state key of the register. An execution without one has it in its drive. */
@@ -54,3 +51,14 @@ function isBefore({ startAt, id }: { startAt: number; id: string }): string {
   const start = quote(toSortable(startAt));
   return `(${toPart(1)} < ${start} or (${toPart(1)} = ${start} and ${toPart(2)} < ${quotePart(id)}))`;
 }
+
+/** A text that SQL can split. Its first part and its last are empty, because the stored JSON adds quotes. */
+export const toSqlText = (parts: readonly (string | number)[]): string => `|${parts.join("|")}|`;
+/** SQL for a part of such a text, by its index. */
+export const toPart = (index: number): string => `split_part(value_utf8, '|', ${index + 2})`;
+/** SQL for a text. */
+export const quote = (text: string): string => `'${text.replaceAll("'", "''")}'`;
+/** A number as a text of the same length as others, so that both have the same order. */
+export const toSortable = (number: number, length = 15): string => String(number).padStart(length, "0");
+/** The status in an index. */
+export const statusPart: string = toPart(3);

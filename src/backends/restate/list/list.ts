@@ -3,7 +3,7 @@ import type { ExecutionState, ExecutionStatus } from "../../../engine/execution.
 import { maxPageBytes } from "../../../engine/stored/listed-value.ts";
 import type { RestateClient } from "../client/client.ts";
 import { isIndexed, statusPart, toConditions } from "./list-index.ts";
-import { toPart } from "./sql.ts";
+import { toPart } from "./list-index.ts";
 import type { States } from "../reads/states.ts";
 
 /** The number of executions in each status. A scan, like a list. */

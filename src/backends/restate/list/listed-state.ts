@@ -7,7 +7,7 @@ export function toListed(state: ExecutionState): ExecutionState {
   const { execution, last } = state;
   const contextBytes = Buffer.byteLength(JSON.stringify(execution.context));
   const context = contextBytes > maxListedBytes ? { ...toTruncated(contextBytes) } : execution.context;
-  const listed = { ...execution, input: toShort(execution.input)!, context };
+  const listed = { ...execution, input: toShort(execution.input) ?? "", context };
   return { ...state, execution: listed, last: last && toListedTransition(last) };
 }
 

@@ -37,21 +37,17 @@ export class StoredEvents {
     this.#parts = parts;
   }
 
-  allRows(id: string): Promise<StoredRow[]> {
-    return this.firstRows(id, Infinity);
-  }
-
   async position(id: string): Promise<Position | undefined> {
     const state = await this.#parts.states.state(id);
-    return state && readPosition(state.execution, [await this.allRows(id)], undefined);
+    return state && readPosition(state.execution, [await this.firstRows(id)], undefined);
   }
 
-  async firstRows(id: string, count: number, limitMs?: number): Promise<StoredRow[]> {
+  async firstRows(id: string, count: number = Infinity, limitMs?: number): Promise<StoredRow[]> {
     const all: StoredRow[] = [];
     while (all.length < count) {
       const { rows, last } = await this.#rows(id, all.length, limitMs);
       all.push(...rows);
-      if (rows.length === 0 || all.length > last!.number) break;
+      if (rows.length === 0 || all.length > (last?.number ?? 0)) break;
     }
     if (count !== Infinity && all.length < count) throw new Error(`Execution ${id} has ${all.length} rows of ${count}`);
     return all.slice(0, count);

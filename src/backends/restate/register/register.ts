@@ -26,8 +26,7 @@ import {
   type WatchInput,
 } from "./register-state.ts";
 import type { ReplicaServiceParts } from "../replica.ts";
-import { addWatcher, keepWatcher, Moves, wakeWatchers } from "./moves.ts";
-import { createWakeHandlers } from "./register-wakes.ts";
+import { addWatcher, createWakeHandlers, keepWatcher, Moves, wakeWatchers } from "./moves.ts";
 import { isEnd, isLegal } from "../../../engine/rules/transitions.ts";
 
 interface RegisterParts extends ReplicaServiceParts {
@@ -79,7 +78,7 @@ export function createRegister(parts: RegisterParts): ObjectService {
       const found = await read(context);
       if (!found) return { isMissing: true };
       const { now } = found;
-      if (token === now.token) return { state: (await toState(context))! };
+      if (token === now.token) return { state: (await toState(context)) ?? undefined };
       if (epoch !== undefined && epoch !== now.epoch && !(await isParked(context, branch))) return {};
       const last = isRetry(next) ? await context.get<Transition>("last") : undefined;
       if (!isLegal({ ...now, last: last ?? undefined }, next)) return {};

@@ -1,7 +1,7 @@
 import type { InvocationId, ObjectContext } from "@restatedev/restate-sdk";
-import { addCounts, fromDay, usageDays } from "../../../engine/contract/usage.ts";
+import { addCounts, fromDay, usageDays, type UsageCounts, type UsageRow } from "../../../engine/contract/usage.ts";
 import { shortHandlers, type ObjectService, type ServiceParts } from "../calls.ts";
-import { dayOf, fromPartText, partPrefix, toPartKey, toPartText, toUsageKey, type UsagePart } from "./usage-text.ts";
+import { toPart, toSortable, toSqlText } from "../list/list-index.ts";
 
 /** The time for which a replica may send the same counts again. */
 const sentAgainMs = 3_600_000;
@@ -77,3 +77,52 @@ async function cancelExpiry(context: ObjectContext): Promise<void> {
 const toExpiry = (day: number): number => fromDay(day + usageDays + 1);
 const partKeysOf = async (context: ObjectContext): Promise<string[]> =>
   (await context.stateKeys()).filter((key) => key.startsWith(partPrefix)).toSorted();
+
+/** The key of the usage of a conversation, or of a user outside of conversations. As `toKeyText`. */
+export const toUsageKey = ({
+  agentId,
+  userId,
+  conversationId,
+}: Pick<UsageRow, "agentId" | "userId" | "conversationId">): string =>
+  JSON.stringify([agentId, userId ?? null, conversationId ?? null]);
+
+/** The usage of an object on one day by one model. */
+export type UsagePart = UsageCounts & Pick<UsageRow, "day" | "model">;
+
+/** The state keys of usage. Others are not read by SQL. */
+export const partPrefix = "d";
+export const toPartKey = ({ day, model }: Pick<UsagePart, "day" | "model">): string =>
+  `${partPrefix}${toDayText(day)} ${model}`;
+export const dayOf = (partKey: string): number => Number(partKey.slice(partPrefix.length).split(" ")[0]);
+
+/** Texts of equal length, so that days are in their order as texts. */
+export const toDayText = (day: number): string => toSortable(day, 7);
+/** Ids as hexadecimal bytes, in the order of the texts. Empty: none. */
+const toHex = (id: string | null | undefined): string => (id == null ? "" : `x${Buffer.from(id).toString("hex")}`);
+export const fromHex = (text: string): string | undefined =>
+  text === "" ? undefined : Buffer.from(text.slice(1), "hex").toString();
+
+export const countNames: readonly (keyof UsageCounts)[] = [
+  "calls",
+  "inputTokens",
+  "outputTokens",
+  "totalTokens",
+  "reasoningTokens",
+  "cachedInputTokens",
+];
+/** The parts of a text, in order. */
+const columns = ["user", "conversation", "day", "model", ...countNames];
+type Column = "user" | "conversation" | "day" | "model" | keyof UsageCounts;
+export const toColumn = (name: Column): string => toPart(columns.indexOf(name));
+
+/** Returns the text of a part, with the ids of its object. */
+export function toPartText(key: string, part: UsagePart): string {
+  const [, userId, conversationId] = JSON.parse(key) as [string, string | null, string | null];
+  const ids = [toHex(userId), toHex(conversationId), toDayText(part.day), toHex(part.model)];
+  return toSqlText([...ids, ...countNames.map((name) => part[name])]);
+}
+export function fromPartText(text: string): UsagePart {
+  const [, , , day, model = "", ...counts] = text.split("|");
+  const found = countNames.map((name, index) => [name, Number(counts[index])]);
+  return { day: Number(day), model: fromHex(model) ?? "", ...(Object.fromEntries(found) as UsageCounts) };
+}

@@ -13,8 +13,8 @@ import type {
 } from "../../../engine/contract/usage.ts";
 import { invalidCursor } from "../../../engine/stored/stored-conversation.ts";
 import { persist, type RestateClient } from "../client/client.ts";
-import { quote } from "../list/sql.ts";
-import { countNames, fromHex, partPrefix, toColumn, toDayText, toUsageKey } from "./usage-text.ts";
+import { quote } from "../list/list-index.ts";
+import { countNames, fromHex, partPrefix, toColumn, toDayText, toUsageKey } from "./service.ts";
 
 /** The objects that are called at the same time. */
 const atOnce = 16;
