@@ -110,7 +110,7 @@ export class RestateTurns {
     if (!run) return;
     if (run.crashes >= maxCrashes) return end(`interrupted ${maxCrashes} times by a crash`);
     const send = (): Promise<unknown> => client.write("conversation/end", key, id);
-    const place = new HeldPlace({ id, name: turnId, run: run.run }, send);
+    const place = new HeldPlace(id, turnId, run, send);
     const giveUp = (): void => place.lose(lostTurn());
     lost.addEventListener("abort", giveUp, { once: true });
     if (lost.aborted) giveUp();

@@ -116,9 +116,7 @@ export function createInfo({ calls, keptMs }: InfoParts) {
       return ids;
     },
 
-    async forget(context: ObjectContext): Promise<void> {
-      context.clear("deleted");
-    },
+    forget: async (context: ObjectContext): Promise<void> => context.clear("deleted"),
   };
 }
 

@@ -12,25 +12,41 @@ export interface LineParts {
 }
 
 /** A place of this replica in a conversation's line. */
-export interface LocalPlace {
+export abstract class LocalPlace {
   readonly id: string;
   readonly name: string | undefined;
   /** True for a request, which can be refused. False for a step and for a running turn. */
   isNew: boolean;
-  /** Resolves when the place has the turn. */
-  readonly granted: Promise<void>;
-  /** Aborted when the place has lost its turn. */
-  readonly lost: AbortSignal;
-  /** Leaves the line. If it has no turn yet, `granted` rejects with the reason. */
-  leave(reason?: unknown): void;
-  /** Leaves the line, and lets Restate continue the turn. */
-  handOver(): void;
-  /** The place is not in the line any more: the last store ended its turn. */
-  ended(news: LineNews): void;
-  /** The conversation was deleted, and the place with it. */
-  drop(error: ServeError): void;
+  readonly #left = Promise.withResolvers<void>();
   /** Resolves when the conversation's object knows that the place was left, or does not know of it. */
-  readonly left: Promise<void>;
+  readonly left: Promise<void> = this.#left.promise;
+  readonly #lost = new AbortController();
+  /** Aborted when the place has lost its turn. */
+  readonly lost: AbortSignal = this.#lost.signal;
+
+  constructor(id: string, name: string | undefined, isNew: boolean) {
+    this.id = id;
+    this.name = name;
+    this.isNew = isNew;
+  }
+
+  abstract leave(): void;
+  /** Leaves the line, and lets Restate continue the turn. */
+  abstract handOver(): void;
+  /** The last store has ended the turn. */
+  abstract ended(news: LineNews): void;
+  /** The conversation was deleted, and the place with it. */
+  drop(error: ServeError): void {
+    this.forget();
+    this.lose(error);
+  }
+  /** The place is not in the line any more, as far as can be known here. */
+  forget(): void {
+    this.#left.resolve();
+  }
+  lose(error: ServeError): void {
+    this.#lost.abort(error);
+  }
 }
 
 /** The time between two signs of this replica. A place is dropped 6 s after the last one at the earliest. */
@@ -66,20 +82,15 @@ export class LocalLine {
   }
 
   /** Adds a place at the end of the line. */
-  add(name: string | undefined, isNew: boolean): LocalPlace {
+  add(name: string | undefined, isNew: boolean): Member {
     if (isNew && isLineFull(this.#places.size)) throw lineFull();
-    const place = new Member(name, isNew, {
-      leave: (reason) => this.#leave(place, reason),
-      handOver: () => this.#leave(place, undefined, true),
-      ended: (news) => this.#end(place, news),
-      drop: (error) => this.#remove(place.id, error),
-    });
+    const place = new Member(this, name, isNew);
     this.#places.set(place.id, place);
     void this.#sync();
     return place;
   }
 
-  #leave(place: Member, reason: unknown, isUnfinished = false): void {
+  leave(place: Member, reason: unknown, isUnfinished = false): void {
     if (!this.#places.delete(place.id)) return;
     place.end(reason);
     if (!place.isSent) return place.forget();
@@ -88,7 +99,7 @@ export class LocalLine {
     void this.#sync();
   }
 
-  #end(place: Member, news: LineNews): void {
+  end(place: Member, news: LineNews): void {
     this.#places.delete(place.id);
     place.forget();
     this.apply(news);
@@ -164,14 +175,14 @@ export class LocalLine {
 
   /** The line has changed. */
   apply({ head, gone = [], refused = [], deleted = [] }: LineNews): void {
-    for (const id of deleted) this.#remove(id, deletedConversation());
-    for (const id of refused) this.#remove(id, lineFull());
-    for (const id of gone) this.#remove(id, lostTurn());
+    for (const id of deleted) this.remove(id, deletedConversation());
+    for (const id of refused) this.remove(id, lineFull());
+    for (const id of gone) this.remove(id, lostTurn());
     if (head !== undefined) this.#places.get(head)?.grant();
     void this.#watch();
   }
 
-  #remove(id: string, error: ServeError): void {
+  remove(id: string, error: ServeError): void {
     const place = this.#places.get(id);
     this.#places.delete(id);
     place?.end(error);
@@ -199,14 +210,7 @@ export class LocalLine {
   }
 }
 
-class Member implements LocalPlace {
-  readonly id: string = newId();
-  readonly name: string | undefined;
-  isNew: boolean;
-  readonly leave: LocalPlace["leave"];
-  readonly handOver: LocalPlace["handOver"];
-  readonly ended: LocalPlace["ended"];
-  readonly drop: LocalPlace["drop"];
+class Member extends LocalPlace {
   /** A call with the place was sent. */
   isSent = false;
   /** The place is in the line, as far as is known here. */
@@ -215,31 +219,30 @@ class Member implements LocalPlace {
   /** It leaves with a turn that Restate is to continue. */
   isUnfinished = false;
   /** The calls that may fail before the place is left to the sweep. */
-  leaveTries = maxLeaveTries;
+  leaveTries: number = maxLeaveTries;
+  readonly #line: LocalLine;
   readonly #granted = Promise.withResolvers<void>();
-  readonly #lost = new AbortController();
-  readonly #left = Promise.withResolvers<void>();
+  /** Resolves when the place has the turn. */
   readonly granted: Promise<void> = this.#granted.promise;
-  readonly lost: AbortSignal = this.#lost.signal;
-  readonly left: Promise<void> = this.#left.promise;
 
-  constructor(
-    name: string | undefined,
-    isNew: boolean,
-    { leave, handOver, ended, drop }: Pick<LocalPlace, "leave" | "handOver" | "ended" | "drop">,
-  ) {
-    this.name = name;
-    this.isNew = isNew;
-    this.leave = leave;
-    this.handOver = handOver;
-    this.ended = ended;
-    this.drop = drop;
-    this.#granted.promise.catch(() => {}); // reported to the caller, if it still waits
+  constructor(line: LocalLine, name: string | undefined, isNew: boolean) {
+    super(newId(), name, isNew);
+    this.#line = line;
+    this.granted.catch(() => {}); // reported to the caller, if it still waits
   }
 
-  /** The place is not in the line any more, as far as can be known here. */
-  forget(): void {
-    this.#left.resolve();
+  /** Leaves the line. If it has no turn yet, `granted` rejects with the reason. */
+  leave(reason?: unknown): void {
+    this.#line.leave(this, reason);
+  }
+  handOver(): void {
+    this.#line.leave(this, undefined, true);
+  }
+  ended(news: LineNews): void {
+    this.#line.end(this, news);
+  }
+  override drop(error: ServeError): void {
+    this.#line.remove(this.id, error);
   }
 
   grant(): void {
@@ -248,9 +251,6 @@ class Member implements LocalPlace {
   }
   end(reason: unknown): void {
     this.#granted.reject(reason);
-  }
-  lose(error: ServeError): void {
-    this.#lost.abort(error);
   }
 }
 

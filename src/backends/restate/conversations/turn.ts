@@ -12,7 +12,8 @@ import type { Execution } from "../../../engine/execution.ts";
 import type { PendingCall } from "../../../engine/stored/pending-calls.ts";
 import { deletedConversation } from "../../../engine/stored/stored-conversation.ts";
 import { persist, type RestateClient } from "../client/client.ts";
-import { lostTurn, outageMs, type LocalPlace } from "./local-line.ts";
+import { LocalPlace, lostTurn, outageMs } from "./local-line.ts";
+import type { TurnRun } from "./line-turn.ts";
 import { toBatch, toNumber } from "./messages.ts";
 import { publishAnswer } from "./sent-answer.ts";
 import type { PlaceCalls, PlaceInput, PlaceResult, StoreInput } from "./inputs.ts";
@@ -176,35 +177,22 @@ export class RestateTurn implements Turn {
   }
 }
 
-/** The place of a turn that Restate runs on this replica. It is left by the handler that runs the turn. */
-export class HeldPlace implements LocalPlace {
-  readonly id: string;
-  readonly name: string;
+/** The place of a turn that Restate runs on this replica. The handler that runs the turn leaves it. */
+export class HeldPlace extends LocalPlace {
   /** The number of the run. */
   readonly run: number;
-  isNew = false;
-  readonly granted: Promise<void> = Promise.resolve();
-  readonly #left = Promise.withResolvers<void>();
-  readonly left: Promise<void> = this.#left.promise;
-  readonly #lost = new AbortController();
-  readonly lost: AbortSignal = this.#lost.signal;
   readonly #send: () => Promise<unknown>;
   #isLeaving = false;
 
   /** `send` tells the conversation's object of the end. */
-  constructor({ id, name, run }: Pick<HeldPlace, "id" | "name" | "run">, send: () => Promise<unknown>) {
-    this.id = id;
-    this.name = name;
+  constructor(id: string, name: string, { run }: TurnRun, send: () => Promise<unknown>) {
+    super(id, name, false);
     this.run = run;
     this.#send = send;
   }
 
-  /** Aborts the run. */
-  lose(error: ServeError): void {
-    this.#lost.abort(error);
-  }
   leave(): void {
-    const forget = (): void => this.#left.resolve();
+    const forget = (): void => this.forget();
     if (this.lost.aborted) return forget(); // another replica has it
     if (this.#isLeaving) return;
     this.#isLeaving = true;
@@ -212,14 +200,10 @@ export class HeldPlace implements LocalPlace {
   }
   /** Restate continues it on another replica when this one is closed. */
   handOver(): void {
-    this.#left.resolve();
+    this.forget();
   }
   ended(): void {
-    this.#left.resolve();
-  }
-  drop(error: ServeError): void {
-    this.#left.resolve();
-    this.lose(error);
+    this.forget();
   }
 }
 

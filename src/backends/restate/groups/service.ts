@@ -23,16 +23,12 @@ export const toGroupLimits = (
 /** The answer to a waiting drive. `again`: another one waits for the same execution. */
 export type PlaceNews = "inside" | "missing" | "again";
 
-interface EnterInput extends GroupLimits {
-  readonly id: string;
-  /** The epoch in which the execution runs. */
-  readonly epoch: number;
-}
+/** An execution and the epoch in which it runs, or in which it no longer runs. */
 interface LeaveInput {
   readonly id: string;
-  /** The epoch in which the execution no longer runs. */
   readonly epoch: number;
 }
+type EnterInput = GroupLimits & LeaveInput;
 interface WatchInput {
   readonly id: string;
   readonly awakeable: string;
@@ -42,16 +38,14 @@ interface WatchInput {
 interface StoredGroup {
   readonly limit: number;
   /** The executions that have a place. */
-  readonly inside: readonly Pick<GroupEntry, "id" | "epoch">[];
+  readonly inside: readonly LeaveInput[];
   /** The numbers of the first entry and the next one. */
   readonly head: number;
   readonly tail: number;
   /** The number of waiting executions. The line has no entry for an execution that left it. */
   readonly count: number;
 }
-interface GroupEntry {
-  readonly id: string;
-  readonly epoch: number;
+interface GroupEntry extends LeaveInput {
   /** Resolved when the execution has a place. */
   readonly awakeable?: string | undefined;
 }
