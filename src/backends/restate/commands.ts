@@ -85,7 +85,7 @@ export class Commands {
   async #begin(execution: Execution, program: Program, { isFresh = false, copies }: StartOptions): Promise<boolean> {
     const { id } = execution;
     const limits = toGroupLimits(program, this.#replica.options);
-    if (!isFresh && (await this.#replica.states.solo.has(id))) return false;
+    if (!isFresh && (await this.#replica.states.isSolo(id))) return false;
     const failsOnCrash = program.recovery === "fail";
     const input: BeginInput = { execution, token: newId(), failsOnCrash, copies, limits };
     const { parent } = execution;
@@ -104,7 +104,7 @@ export class Commands {
     const beginIt = (): Promise<ChildStartResult> => this.#replica.client.write("register/bear", parentId, input);
     const begun = await beginIt();
     if (begun !== "missing") return begun;
-    await this.#replica.states.solo.adopt(parentId);
+    await this.#replica.states.adopt(parentId);
     return beginIt();
   }
 
@@ -174,7 +174,7 @@ export class Commands {
     const move = (): Promise<MoveResult> => this.#replica.client.write("register/move", id, input);
     let moved = await move();
     if (moved.isMissing) {
-      await this.#replica.states.solo.adopt(id);
+      await this.#replica.states.adopt(id);
       moved = await move();
     }
     const { state, isBusy, isFull } = moved;

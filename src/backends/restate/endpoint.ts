@@ -21,6 +21,20 @@ type EndpointParts = Parameters<typeof createRegister>[0] &
   Parameters<typeof createDriveService>[0] &
   Parameters<typeof createTurnService>[0];
 
+const creators = [
+  createRegister,
+  createDriveService,
+  createWait,
+  createConversation,
+  createGroup,
+  createMailbox,
+  createScheduleBook,
+  createRecords,
+  createAnswers,
+  createUsage,
+  createTurnService,
+];
+
 /** The port on which Restate calls the handlers of this replica, and its registration. */
 export class Endpoint {
   readonly #replica: Replica;
@@ -35,7 +49,7 @@ export class Endpoint {
     // A cut connection is reported by each of its calls.
     const logger = withoutRepeats(all);
     const handler = parts.sdk.createEndpointHandler({
-      services: createServices(parts),
+      services: creators.map((create) => create(parts)),
       ...(identityKeys.length > 0 && { identityKeys: [...identityKeys] }),
       // Errors only: at every other level the SDK reports each invocation.
       logger: ({ level, replaying }, message, ...rest) => {
@@ -114,21 +128,4 @@ const cannotListen = (host: string, port: number, cause: NodeJS.ErrnoException):
 function toReason(error: unknown): string {
   const { cause, message } = error as Error;
   return cause === undefined ? message : toReason(cause);
-}
-
-/** The services of this replica's endpoint. */
-function createServices(parts: EndpointParts) {
-  return [
-    createRegister(parts),
-    createDriveService(parts),
-    createWait(parts),
-    createConversation(parts),
-    createGroup(parts),
-    createMailbox(parts),
-    createScheduleBook(parts),
-    createRecords(parts),
-    createAnswers(parts),
-    createUsage(parts),
-    createTurnService(parts),
-  ];
 }

@@ -55,7 +55,6 @@ export interface PartialHistory extends Omit<History, "messages"> {
   readonly rows: readonly HistoryPlace[];
   readonly models: readonly string[];
 }
-/** A message of a history. */
 interface HistoryPlace extends TextPlace {
   readonly id: string | null;
   readonly role: string;
@@ -79,7 +78,6 @@ export async function readPriorMessages(state: State, place: MessagePlace, maxBy
   return { stored: size.count > ownEnd - ownFrom, found: start !== undefined, omitted, rows, models };
 }
 
-/** Reads the model messages of messages, by their numbers. */
 export async function readModels(state: State, numbers: readonly number[]): Promise<string[]> {
   const texts = await readAll<string>(state, numbers.map(modelsKey));
   return texts.map((text) => text ?? ""); // written with its row
@@ -129,21 +127,13 @@ async function readBack({ context }: SharedState, end: number, take: (row: Row) 
   }
 }
 
-/** The size of the conversation, the range of the turn, and the number of the message. */
-interface FoundPlace {
-  readonly size: Size;
-  readonly own: Range | undefined;
-  readonly start: number | undefined;
-}
-async function readPlace(state: SharedState, { name, until }: MessagePlace): Promise<FoundPlace> {
+/** Reads the size of the conversation, the range of the turn, and the number of the message. */
+async function readPlace(state: SharedState, { name, until }: MessagePlace) {
   // A key that is never set stands for an absent name or id.
   const keys = ["size", name === undefined ? "-" : turnKey(name), until === undefined ? "-" : idKey(until)];
-  const [size, own, numbers] = await readAll(state, keys);
-  return {
-    size: (size as Size | null) ?? { next: 0, count: 0 },
-    own: (own as Range | null) ?? undefined,
-    start: (numbers as number[] | null)?.[0],
-  };
+  const [found, own, numbers] = (await readAll(state, keys)) as [Size | null, Range | null, number[] | null]; // as stored
+  const size: Size = found ?? { next: 0, count: 0 };
+  return { size, own, start: numbers?.[0] };
 }
 
 /** The result of a store: the count of all messages, and the ids of removed ones. */

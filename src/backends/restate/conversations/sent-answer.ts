@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { busy, ServeError } from "../../../core/error.ts";
 import type { JsonText } from "../../../core/json.ts";
-import type { RestateClient } from "../client/client.ts";
+import { persist, type RestateClient } from "../client/client.ts";
 import type { AnswerEnd, AnswerPage, AnswerPlace, PublishInput } from "./answers.ts";
 import { outageMs } from "./local-line.ts";
 
@@ -10,7 +10,6 @@ interface AnswerParts {
   readonly turnId: string;
 }
 interface Publication extends AnswerParts {
-  /** The number of the run. */
   readonly run: number;
   /** Aborted when the run is over without an end of the answer. */
   readonly signal: AbortSignal;
@@ -71,16 +70,10 @@ class Collector {
   }
 }
 
-/** Tries through an outage. Returns false if there is a later run. */
-async function publish({ client, turnId, signal }: Publication, input: PublishInput): Promise<boolean> {
-  while (!signal.aborted) {
-    try {
-      return await client.write<boolean>("answer/publish", turnId, input);
-    } catch {
-      await sleep(retryMs, undefined, { ref: false });
-    }
-  }
-  return false;
+/** Tries through an outage. Resolves to false if there is a later run, or if the run is over. */
+function publish({ client, turnId, signal }: Publication, input: PublishInput): Promise<boolean> {
+  const call = (): Promise<boolean> => client.write("answer/publish", turnId, input);
+  return persist(call, { onFailure: () => signal.throwIfAborted() }).catch(() => false);
 }
 
 const toFailure = (error: unknown): AnswerEnd["failure"] =>

@@ -9,9 +9,7 @@ import type { LocalDrive } from "./drives.ts";
 import type { Clearance } from "./interruptions.ts";
 
 /** The result in Restate's journal of an attempt that had no slot when its execution was suspended. */
-interface NotStarted {
-  readonly isNotStarted: true;
-}
+type NotStarted = { readonly isNotStarted: true };
 export interface AttemptInput {
   readonly plan: AttemptPlan;
   readonly result: AttemptResult | typeof notStarted;

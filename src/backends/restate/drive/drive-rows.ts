@@ -54,7 +54,7 @@ export class DriveRows {
     return { execution: this.#execution, status, epoch, retriedBy: this.#retriedBy };
   }
 
-  /** Takes in a row that is stored already. */
+  /** Takes in a stored row. */
   add(stored: StoredRow): void {
     if (stored.row) this.keep(stored.row);
     this.#last = stored;

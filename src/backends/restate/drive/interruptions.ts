@@ -18,27 +18,6 @@ export interface Clearance {
   readonly end: () => void;
 }
 
-/**
- * The suspects of this replica, one at a time. A suspect is an execution with two crashes in a row at the same row. If the
- * process dies, the last suspect to start is suspended, unless it has made a row.
- */
-class Suspects {
-  #last: Promise<unknown> = Promise.resolve();
-
-  /** Resolves when it is the turn of the caller, to the function that ends the turn. */
-  async enter(runsAlone: boolean): Promise<() => void> {
-    const before = this.#last;
-    const { promise, resolve } = Promise.withResolvers<void>();
-    this.#last = promise;
-    await before;
-    const timer = runsAlone ? undefined : setTimeout(resolve, suspectMs).unref();
-    return () => {
-      clearTimeout(timer);
-      resolve();
-    };
-  }
-}
-
 /** The time in which a replica with the old code may still take a drive. */
 const rescueMs = 300;
 const retryMs = 500;
@@ -63,7 +42,8 @@ const reportMs = 30_000;
  */
 export class Interruptions {
   readonly #client: RestateClient;
-  readonly #suspects = new Suspects();
+  /** The turn of the last suspect. */
+  #last: Promise<unknown> = Promise.resolve();
   /** The suspects that have started, and have not made a row. */
   readonly #started = new Set<LocalDrive>();
   readonly #counts = { retries: 0, rescues: { code: 0, journal: 0, restart: 0, crashes: 0, original: 0 } };
@@ -94,7 +74,7 @@ export class Interruptions {
       return refusal;
     }
     if (verdict === "continue") return { mayRun: true, pass() {}, end() {} };
-    const pass = await this.#suspects.enter(isAlone(count));
+    const pass = await this.#enter(isAlone(count));
     const end = (): void => {
       this.#started.delete(drive);
       pass();
@@ -105,6 +85,22 @@ export class Interruptions {
     const isMarked = await this.#count(drive, "isolated", () => !drive.isReleased);
     if (isMarked === undefined) end();
     return { mayRun: isMarked !== undefined, pass, end };
+  }
+
+  /**
+   * Lets suspects run one at a time. A suspect is an execution with two crashes in a row at the same row. If the process dies,
+   * the last one to start is suspended, unless it has made a row. Resolves to the function that ends the turn.
+   */
+  async #enter(runsAlone: boolean): Promise<() => void> {
+    const before = this.#last;
+    const { promise, resolve } = Promise.withResolvers<void>();
+    this.#last = promise;
+    await before;
+    const timer = runsAlone ? undefined : setTimeout(resolve, suspectMs).unref();
+    return () => {
+      clearTimeout(timer);
+      resolve();
+    };
   }
 
   /**

@@ -1,10 +1,6 @@
 import type { ObjectContext, ObjectSharedContext } from "@restatedev/restate-sdk";
-import { setTimeout as sleep } from "node:timers/promises";
-import { busy } from "../../../core/error.ts";
-import { isOwnId } from "../../../core/id.ts";
 import type { Execution, ExecutionState, Transition } from "../../../engine/execution.ts";
 import type { Calls, ServiceParts } from "../calls.ts";
-import type { RestateClient } from "../client/client.ts";
 import type { Interruptions } from "../drive/interruptions.ts";
 import { toRowKey, type RowHost, type StoredRow } from "../drive/rows.ts";
 import { toIndex } from "../list/list-index.ts";
@@ -20,8 +16,8 @@ import {
 } from "../register/register-state.ts";
 
 /**
- * Executions that an earlier version began *solo*: without a register. No other file knows their state, which is the key
- * `solo` of their drive's object. This file can go after their retention.
+ * Executions that an earlier version began *solo*: without a register. Their state is the key `solo` of their drive's object,
+ * which only `States` reads besides. This file can go after their retention.
  *
  * SO1. The ingress started the drive of such an execution, so it may end without asking a register. Its drive got a register
  *     for it when it was suspended, handed over, or was asked by the awakeable `summons`.
@@ -29,7 +25,7 @@ import {
  *     rescued: the register is made, and another drive continues from the rows.
  * SO3. The key is cleared after the register exists. Readers ask the register first, then the drive, then the register again.
  */
-interface Solo {
+export interface Solo {
   readonly execution: Execution;
   readonly summons: string;
   /** The end. Undefined while it runs. */
@@ -47,7 +43,7 @@ interface AdoptEndedInput {
 
 const soloKey = "solo";
 const readSolo = (context: Pick<ObjectContext, "get">): Promise<Solo | null> => context.get<Solo>(soloKey);
-const toState = ({ execution, last }: Solo): ExecutionState =>
+export const toState = ({ execution, last }: Solo): ExecutionState =>
   last ? { execution, status: last.to, epoch: 1, last } : { execution, status: "running", epoch: 0, last };
 
 /** Ends an attempt of a solo drive (SO2). Another drive continues. */
@@ -161,57 +157,4 @@ export async function hasEndedSolo(
   const found = await calls.call<Solo | null>(context, "drive/solo", null);
   if (found?.last) calls.tell(context, "drive/finishSolo", null);
   return found?.last !== undefined;
-}
-
-/** The first and the longest pause while an execution gets its register, and the time that it has. */
-const firstPauseMs = 5;
-const maxPauseMs = 250;
-const maxMs = 5_000;
-
-/** The executions without a register, as a replica asks for them. */
-export class SoloExecutions {
-  readonly #client: RestateClient;
-
-  constructor(client: RestateClient) {
-    this.#client = client;
-  }
-
-  /** Reads an execution, with a register or without. It may get one between the two questions. */
-  async find<T>(
-    id: string,
-    readRegister: () => Promise<T | null>,
-    toFound: (solo: ExecutionState) => T,
-  ): Promise<T | null> {
-    const found = await readRegister();
-    if (found || !isOwnId(id)) return found;
-    const solo = await this.#read(id);
-    return solo ? toFound(toState(solo)) : readRegister();
-  }
-  /** Reads an execution for a list. One whose index was found at its drive may have a register by now. */
-  async readListed(id: string, service: string): Promise<ExecutionState | null> {
-    const isSolo = service === this.#client.names.drive;
-    const solo = isSolo ? await this.#client.read<ExecutionState | null>("drive/listedSolo", id) : null;
-    return solo ?? this.#client.read<ExecutionState | null>("register/listed", id);
-  }
-  async has(id: string): Promise<boolean> {
-    return (await this.#read(id)) !== null;
-  }
-  async #read(id: string): Promise<Solo | null> {
-    return isOwnId(id) ? this.#client.read<Solo | null>("drive/solo", id) : null;
-  }
-
-  /** Lets an execution get a register. Resolves when it is no longer solo. */
-  async adopt(id: string): Promise<void> {
-    const until = performance.now() + maxMs;
-    let summoned: string | undefined;
-    for (let pauseMs = firstPauseMs; performance.now() < until; pauseMs = Math.min(2 * pauseMs, maxPauseMs)) {
-      const solo = await this.#read(id);
-      if (!solo) return;
-      if (solo.last) await this.#client.write("drive/registerSolo", id, null);
-      else if (solo.summons !== summoned) await this.#client.resolve(solo.summons);
-      summoned = solo.summons;
-      await sleep(pauseMs);
-    }
-    throw busy(`Execution ${id} does not answer`, 1);
-  }
 }

@@ -34,7 +34,7 @@ export async function listExecutions({ client, states: stored }: ListParts, filt
   const states = new Map<string, ExecutionState>();
   let bytes = 0;
   for (let from = 0; from < page.length; from += atOnce) {
-    const asked = page.slice(from, from + atOnce).map(({ id, service }) => stored.solo.readListed(id, service));
+    const asked = page.slice(from, from + atOnce).map(({ id, service }) => stored.readListed(id, service));
     for (const state of await Promise.all(asked)) {
       if (!state || states.has(state.execution.id)) continue; // removed meanwhile, or found twice
       if (bytes >= maxPageBytes) return { states: [...states.values()], hasMore: true };

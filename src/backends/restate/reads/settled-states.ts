@@ -126,7 +126,7 @@ export class SettledStates {
       const input = { id, afterEpoch };
       const state = await client.wait("settled", input, signal);
       if (state) return state;
-      await states.solo.adopt(id).catch(() => {});
+      await states.adopt(id).catch(() => {});
       const now = await states.state(id);
       if (!now) throw new Error(`Execution ${id} does not exist`);
       if (now.status !== "running" && now.epoch > afterEpoch) return now;

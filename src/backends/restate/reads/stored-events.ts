@@ -7,7 +7,7 @@ import type { Position } from "../../../engine/execution.ts";
 import { readPosition } from "../../../engine/steps/find-position.ts";
 import type { Readers } from "../../../engine/runs/readers.ts";
 import { localMs } from "../arrivals.ts";
-import type { RestateClient } from "../client/client.ts";
+import { persist, type RestateClient } from "../client/client.ts";
 import type { LocalDrives } from "../drive/drives.ts";
 import type { States } from "./states.ts";
 import type { RowPage, StoredRow } from "../drive/rows.ts";
@@ -150,13 +150,7 @@ export class StoredEvents {
 
   /** Tries again while Restate cannot be reached: a stream does not end with a failed read. Undefined: the reader is disconnected. */
   async #persist<T>(read: () => Promise<T>, signal: AbortSignal): Promise<T | undefined> {
-    while (!signal.aborted) {
-      try {
-        return await read();
-      } catch {
-        await sleep(retryMs);
-      }
-    }
-    return undefined;
+    if (signal.aborted) return undefined;
+    return persist(read, { maxMs: retryMs, onFailure: () => signal.throwIfAborted() }).catch(() => undefined);
   }
 }

@@ -109,7 +109,6 @@ export interface BeginInput {
   readonly execution: Execution;
   readonly token: string;
   readonly failsOnCrash: boolean;
-  /** The results that a fork begins with. */
   readonly copies?: Copies | undefined;
   readonly limits?: GroupLimits | undefined;
 }
@@ -211,7 +210,6 @@ export interface CrashInput {
   readonly drive: string;
   readonly row: number;
 }
-/** The input of a drive. */
 export interface DriveInput {
   readonly execution: Execution;
   /** The first drive: there are no rows. */
