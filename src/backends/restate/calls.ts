@@ -7,6 +7,7 @@ import type {
   RestatePromise,
   VirtualObjectDefinition,
 } from "@restatedev/restate-sdk";
+import type { Retention } from "../../engine/retention.ts";
 import type { RestateSdk } from "./sdk.ts";
 
 const services = [
@@ -58,6 +59,7 @@ export interface ServiceParts {
   readonly sdk: RestateSdk;
   readonly names: ServiceNames;
   readonly calls: Calls;
+  readonly retention: Retention;
   readonly object: (service: ServiceName, options: ObjectOptions, handlers: Handlers) => ObjectService;
   /** Defines a handler that only reads. */
   readonly reads: <Input, T>(read: Reader<Input, T>) => Reader<Input, T>;
@@ -66,11 +68,12 @@ export type ObjectService = VirtualObjectDefinition<string, unknown>;
 type Handlers = Readonly<Record<string, (context: ObjectContext, input: never) => Promise<unknown>>>;
 type Reader<Input, T> = (context: ObjectSharedContext, input: Input) => Promise<T>;
 
-export function toServiceParts(sdk: RestateSdk, names: ServiceNames): ServiceParts {
+export function toServiceParts(sdk: RestateSdk, names: ServiceNames, retention: Retention): ServiceParts {
   return {
     sdk,
     names,
     calls: createCalls(sdk, names),
+    retention,
     object: (service, options, handlers) =>
       // Each handler knows the type of its input.
       sdk.object({ name: names[service], options, handlers: handlers as Record<string, Reader<unknown, unknown>> }),

@@ -3,7 +3,7 @@ import type { AddressInfo } from "node:net";
 import { setTimeout as sleep } from "node:timers/promises";
 import { withoutRepeats } from "../../core/log.ts";
 import { UserError } from "../../core/user-error.ts";
-import type { Replica } from "./replica.ts";
+import type { Replica, ReplicaServiceParts } from "./replica.ts";
 import { answerProbe } from "./drive/replaying.ts";
 import { createRegister } from "./register/register.ts";
 import { createDriveService } from "./drive/drive-service.ts";
@@ -17,9 +17,7 @@ import { createAnswers } from "./conversations/answers.ts";
 import { createUsage } from "./usage/service.ts";
 import { createTurnService } from "./turns.ts";
 
-type EndpointParts = Parameters<typeof createRegister>[0] &
-  Parameters<typeof createDriveService>[0] &
-  Parameters<typeof createTurnService>[0];
+type EndpointParts = ReplicaServiceParts & Parameters<typeof createTurnService>[0];
 
 const creators = [
   createRegister,

@@ -69,9 +69,8 @@ export class RestateEngine implements Engine {
     const sdk = loadSdk(options.root);
     await mayServe?.();
     this.#endpoint = new Endpoint({
-      ...toServiceParts(sdk, client.names),
+      ...toServiceParts(sdk, client.names, options.retention),
       host: this.#replica,
-      retention: options.retention,
       turns: this.#turns,
       conversations: this.conversations,
     });

@@ -4,10 +4,9 @@ import { newId } from "../../core/id.ts";
 import type { JsonText } from "../../core/json.ts";
 import type { Execution } from "../../engine/execution.ts";
 import type { AttemptRecords } from "../../engine/contract/records.ts";
-import type { UsageRow } from "../../engine/contract/usage.ts";
 import { shortHandlers, type ObjectService, type ServiceParts } from "./calls.ts";
 import { persist, type RestateClient } from "./client/client.ts";
-import { toUsageKey, type UsagePart } from "./usage/service.ts";
+import { toUsageKey, toUsagePart, type UsagePart } from "./usage/service.ts";
 
 /** Retention of records whose attempt left no result. */
 const keptMs = 30 * 86_400_000;
@@ -83,14 +82,14 @@ export async function openRecords(client: RestateClient, key: string): Promise<A
   return {
     found: new Map(found.filter((one): one is readonly [string, JsonText] => typeof one[1] === "string")),
     async write(name, text, usage) {
-      const input: WriteInput = { owner, name, text, usage: usage && toCounted(usage) };
+      const input: WriteInput = {
+        owner,
+        name,
+        text,
+        usage: usage && { key: toUsageKey(usage), part: toUsagePart(usage) },
+      };
       if (await persist(() => client.write<boolean>("records/write", key, input))) return;
       throw busy("The server was out of reach, and the call continues on another one", 1);
     },
   };
-}
-
-function toCounted(row: UsageRow): NonNullable<WriteInput["usage"]> {
-  const { agentId: _agent, userId: _user, conversationId: _conversation, ...part } = row;
-  return { key: toUsageKey(row), part };
 }

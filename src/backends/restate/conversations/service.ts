@@ -2,7 +2,6 @@ import type { InvocationId, ObjectContext, ObjectSharedContext } from "@restated
 import type { LastTurn } from "../../../engine/contract/conversations.ts";
 import type { Execution } from "../../../engine/execution.ts";
 import type { FoundCall, PendingCall } from "../../../engine/stored/pending-calls.ts";
-import type { Retention } from "../../../engine/retention.ts";
 import type { Renaming } from "../../../engine/stored/stored-conversation.ts";
 import { shortHandlers, type ObjectService, type ServiceParts } from "../calls.ts";
 import type {
@@ -28,9 +27,6 @@ import {
   type PartialPage,
 } from "./messages.ts";
 
-interface ConversationParts extends ServiceParts {
-  readonly retention: Pick<Retention, "conversationsMs">;
-}
 /** Time limit for a runner to publish the rest of its answer. */
 const publishMs = 5_000;
 
@@ -38,7 +34,7 @@ const publishMs = 5_000;
  * The object of one conversation: its line of turns, and its messages. Every handler is short. Beside the keys of `messages`
  * and `info` it has `line`, `execution` (of the running turn) and `last` (the last turn that was ended).
  */
-export function createConversation(parts: ConversationParts): ObjectService {
+export function createConversation(parts: ServiceParts): ObjectService {
   const { sdk, calls, object, reads, retention } = parts;
   const info = createInfo({ calls, keptMs: retention.conversationsMs });
 

@@ -1,6 +1,5 @@
 import type { ObjectContext, ObjectSharedContext } from "@restatedev/restate-sdk";
 import type { JsonText } from "../../../core/json.ts";
-import type { Retention } from "../../../engine/retention.ts";
 import { hasRoom, type Share } from "../../../engine/rules/event-shares.ts";
 import { isSameEvent, senderOf, toSentId, type SentEvent, type Sending } from "../../../engine/stored/sent-event.ts";
 import { shortHandlers, type ObjectService, type ServiceParts } from "../calls.ts";
@@ -23,10 +22,6 @@ export interface SendInput {
   readonly share?: Share | undefined;
 }
 
-interface MailboxParts extends ServiceParts {
-  readonly retention: Retention;
-}
-
 const toDataKey = (id: string): string => `d${id}`;
 /** The key of a waiting execution. */
 const toWaiterKey = (id: string): string => `w${id}`;
@@ -40,7 +35,7 @@ const toWaiterKey = (id: string): string => `w${id}`;
  * B2. An execution that begins to wait is told of the events that are here already.
  * B3. While it has events, one scheduled call removes the oldest at the end of its retention.
  */
-export function createMailbox({ calls, object, reads, retention }: MailboxParts): ObjectService {
+export function createMailbox({ calls, object, reads, retention }: ServiceParts): ObjectService {
   const tellRegister = (context: ObjectContext, id: string): void =>
     calls.tell(context, "register/offer", null, { key: id });
   const tellSelf = (context: ObjectContext, method: string, input: unknown, delayMs?: number): void =>

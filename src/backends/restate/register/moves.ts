@@ -3,7 +3,7 @@ import type { ExecutionState, Transition } from "../../../engine/execution.ts";
 import type { Retention } from "../../../engine/retention.ts";
 import { afterTransition, isEnd } from "../../../engine/rules/transitions.ts";
 import type { Take } from "../../../engine/runs/find-takes.ts";
-import type { Calls } from "../calls.ts";
+import type { Calls, ServiceParts } from "../calls.ts";
 import { enterGroup, leaveGroup } from "../groups/service.ts";
 import { toIndex } from "../list/list-index.ts";
 import { toMailboxKey } from "../mailbox/service.ts";
@@ -41,7 +41,7 @@ export class Moves {
   readonly #calls: Calls;
   readonly #retention: Retention;
 
-  constructor({ calls, retention }: { readonly calls: Calls; readonly retention: Retention }) {
+  constructor({ calls, retention }: ServiceParts) {
     this.#calls = calls;
     this.#retention = retention;
   }

@@ -1,5 +1,4 @@
 import type { ObjectContext, ObjectSharedContext } from "@restatedev/restate-sdk";
-import type { Retention } from "../../../engine/retention.ts";
 import { isRetry, type Execution, type ExecutionState, type Transition } from "../../../engine/execution.ts";
 import { forever, objectOptions, reading, type ObjectService } from "../calls.ts";
 import { createAdoption, hasEndedSolo, readOrAdopt } from "../former/solo.ts";
@@ -29,10 +28,6 @@ import type { ReplicaServiceParts } from "../replica.ts";
 import { addWatcher, createWakeHandlers, keepWatcher, Moves, wakeWatchers } from "./moves.ts";
 import { isEnd, isLegal } from "../../../engine/rules/transitions.ts";
 
-interface RegisterParts extends ReplicaServiceParts {
-  readonly retention: Retention;
-}
-
 /** Max commands not stored by a drive yet. Further ones are refused, except an end. */
 const maxCommands = 64;
 /** The time in which the count of a crash may be sent again. */
@@ -51,7 +46,7 @@ const maxWaiters = 256;
  * H4. A drive never calls a handler here, it only sends. To kill an invocation is to kill its calls, and a call that is
  *     killed may have made one half of its changes.
  */
-export function createRegister(parts: RegisterParts): ObjectService {
+export function createRegister(parts: ReplicaServiceParts): ObjectService {
   const { sdk, calls, object, reads, host } = parts;
   const { exclusive, shared } = sdk.handlers.object;
   const moves = new Moves(parts);

@@ -89,6 +89,9 @@ export const toUsageKey = ({
 /** The usage of an object on one day by one model. */
 export type UsagePart = UsageCounts & Pick<UsageRow, "day" | "model">;
 
+export const toUsagePart = ({ agentId: _agent, userId: _user, conversationId: _id, ...part }: UsageRow): UsagePart =>
+  part;
+
 /** The state keys of usage. Others are not read by SQL. */
 export const partPrefix = "d";
 export const toPartKey = ({ day, model }: Pick<UsagePart, "day" | "model">): string =>

@@ -14,7 +14,7 @@ import type {
 import { invalidCursor } from "../../../engine/stored/stored-conversation.ts";
 import { persist, type RestateClient } from "../client/client.ts";
 import { quote } from "../list/list-index.ts";
-import { countNames, fromHex, partPrefix, toColumn, toDayText, toUsageKey } from "./service.ts";
+import { countNames, fromHex, partPrefix, toColumn, toDayText, toUsageKey, toUsagePart } from "./service.ts";
 
 /** The objects that are called at the same time. */
 const atOnce = 16;
@@ -55,7 +55,7 @@ export class RestateUsage implements UsageStore {
 
   /** Sends the counts of an object until Restate has them. It counts a message that is sent twice once, by its id. */
   async #send(key: string, rows: readonly UsageRow[]): Promise<void> {
-    const parts = rows.map(({ agentId: _agent, userId: _user, conversationId: _conversation, ...part }) => part);
+    const parts = rows.map(toUsagePart);
     const id = newId();
     await persist(() => this.#client.sendOnce("usage/add", key, parts, { id }), { maxMs: maxPauseMs });
   }
