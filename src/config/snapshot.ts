@@ -9,7 +9,7 @@ import { createAuthorizer, type Authorizer } from "../core/access/authorizer.ts"
 import type { Logger } from "../core/log.ts";
 import type { Metrics } from "../core/metrics.ts";
 import type { Tracer } from "../core/trace.ts";
-import type { AskAgent } from "../engine/definition/ask.ts";
+import type { AskAgent } from "../engine/definition/step-context.ts";
 import type { StepCaller, StepRuntime } from "../engine/runtime.ts";
 import type { OnFailure } from "../engine/attempts/failures.ts";
 import { createProgram } from "../engine/attempts/live-walk.ts";

@@ -3,7 +3,7 @@ import { expect, it } from "vitest";
 import { createProgram } from "../../src/engine/attempts/live-walk.ts";
 import { codelessHost } from "../../src/engine/attempts/walk.ts";
 import type { Execution } from "../../src/engine/execution.ts";
-import { readPosition } from "../../src/engine/steps/find-position.ts";
+import { readPosition } from "../../src/engine/steps/read-steps.ts";
 import { createTestLogger } from "../harness/server.ts";
 import { programOptions } from "./trees/play/world.ts";
 

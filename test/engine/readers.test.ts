@@ -1,6 +1,5 @@
 import { expect, it } from "vitest";
-import { readEvents, type EventPage } from "../../src/engine/runs/read-events.ts";
-import { Readers } from "../../src/engine/runs/readers.ts";
+import { readEvents, type EventPage, Readers } from "../../src/engine/runs/readers.ts";
 import { toEvents, type EventBody, type LiveEvent, type StoredEvent } from "../../src/engine/events.ts";
 
 const toOne = (seq: number, body: EventBody): StoredEvent => toEvents("e", { at: 0, seq, events: [body] })[0]!;

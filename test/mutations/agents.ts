@@ -157,16 +157,16 @@ export const agents: readonly Mutation[] = [
   },
   {
     breaks: "A change of a conversation that could not be stored is answered as if it were",
-    file: "src/backends/embedded/conversations/conversations.ts",
+    file: "src/backends/embedded/store/writer.ts",
     find: "reject(unavailable(`Storage cannot be written: ${hint}`, cause));",
     replace: "resolve(true as T);",
     suite: "test/agents/turns/durable-stop.test.ts",
   },
   {
     breaks: "A change of a conversation that the store refuses is answered as if it were stored",
-    file: "src/backends/embedded/conversations/conversations.ts",
-    find: "fail: reject,",
-    replace: "fail: () => resolve(true as T),",
+    file: "src/backends/embedded/store/writer.ts",
+    find: "      fail: reject,\n",
+    replace: "      fail: () => resolve(true as T),\n",
     suite: "test/agents/turns/durable-stop.test.ts",
   },
   {

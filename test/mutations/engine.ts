@@ -100,7 +100,7 @@ export const engine: readonly Mutation[] = [
   },
   {
     breaks: "A backoff grows one attempt too early",
-    file: `${walk}/retry-delay.ts`,
+    file: `${walk}/entries.ts`,
     find: "backoff ** (attempt - 2)",
     replace: "backoff ** (attempt - 1)",
     suite: "test/workflows/retry-delays.test.ts",
@@ -188,8 +188,8 @@ export const engine: readonly Mutation[] = [
   {
     breaks: "Steps start for a resume that is not committed",
     file: `${runs}/run.ts`,
-    find: `return this.#committed.status === "running" && this.#decided.status`,
-    replace: `return this.#decided.status`,
+    find: `return this.#committed.status === "running" && this.decided.status`,
+    replace: `return this.decided.status`,
     suite: "test/engine/port.test.ts",
   },
   {
@@ -250,7 +250,7 @@ export const engine: readonly Mutation[] = [
   },
   {
     breaks: "A reader skips an event that was published before it listened",
-    file: `${runs}/read-events.ts`,
+    file: `${runs}/readers.ts`,
     find: "if (seq > cursor.seq + 1) break;",
     replace: "if (seq > cursor.seq + 2) break;",
     suite: "test/engine/readers.test.ts",

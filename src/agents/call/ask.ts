@@ -1,6 +1,5 @@
 import { AgentError, ServeError } from "../../core/error.ts";
-import type { AskAgent } from "../../engine/definition/ask.ts";
-import type { StepContext } from "../../engine/definition/step-context.ts";
+import type { AskAgent, StepContext } from "../../engine/definition/step-context.ts";
 import { toStreamEvent } from "../answers/stream-events.ts";
 import { isAgent } from "../define.ts";
 import { fromSchema } from "../schemas/object-shape.ts";

@@ -1,28 +1,86 @@
+import type { BeginOptions, StartResult, Resume, RetryOptions } from "../../engine/contract/engine.ts";
+import type { Execution, ExecutionState, Position, Transition } from "../../engine/execution.ts";
+import type { ForkSource } from "../../engine/fork.ts";
+import { toGroup, type GroupName, type Reservation, noSlot } from "../../engine/runs/groups.ts";
+import { isTurn } from "../../engine/turn-execution.ts";
+import { beginDrive, commandDrive, commandUndriven } from "./drive-commands.ts";
+import { storeFull, type Space } from "./file/space.ts";
 import { busy, ServeError } from "../../core/error.ts";
-import type { Resume, RetryOptions } from "../../engine/contract/engine.ts";
 import type { Program } from "../../engine/contract/program.ts";
-import type { ExecutionState, Position, Transition } from "../../engine/execution.ts";
 import { isLegal } from "../../engine/rules/transitions.ts";
-import { noSlot, toGroup } from "../../engine/runs/groups.ts";
-import { commandDrive, commandUndriven } from "./drive-commands.ts";
 import { Drive } from "./drive.ts";
 import type { EngineParts } from "./engine-parts.ts";
 import type { Reads } from "./reads.ts";
-import type { Starts } from "./starts.ts";
 import { toChangeReason } from "../../engine/compare-steps.ts";
 
 interface CommandParts extends EngineParts {
-  readonly starts: Starts;
   readonly reads: Reads;
+  readonly space: Space;
 }
 
-/** The transitions that callers ask for. Each resolves to the new state, or to false when another one was first. */
+/** The starts and transitions that callers ask for. A transition resolves to the new state, or to false when another one was first. */
 export class Commands {
   readonly #parts: CommandParts;
 
   constructor(parts: CommandParts) {
     this.#parts = parts;
   }
+
+  async begin(execution: Execution, program: Program, { write }: BeginOptions = {}): Promise<StartResult> {
+    let written: Promise<void> | undefined;
+    const onWrite = (): void => {
+      written = write?.();
+      written?.catch(() => {}); // it is awaited below
+    };
+    try {
+      return await this.#begin(execution, program, { onWrite });
+    } finally {
+      await written;
+    }
+  }
+
+  fork(execution: Execution, program: Program, source: ForkSource): Promise<StartResult> {
+    return this.#begin(execution, program, { source });
+  }
+
+  /** `onWrite` is called when the start is handed to the writer. What it writes at once is part of the same commit. */
+  async #begin(
+    execution: Execution,
+    program: Program,
+    { source, onWrite }: { readonly source?: ForkSource; readonly onWrite?: () => void },
+  ): Promise<StartResult> {
+    const { drives, store, space } = this.#parts;
+    const { id, workflowId, concurrencyKey, parent } = execution;
+    // A call that is repeated hears that its execution exists.
+    if (space.isFull && !drives.get(id) && !store.state(id)) throw storeFull("nothing was started");
+    drives.refuseWhenClosing();
+    const group = toGroup(workflowId, concurrencyKey);
+    const reserve = (name?: GroupName): Reservation =>
+      isTurn(execution) ? noReservation : drives.slots.reserve(name, parent !== undefined);
+    const { isWaiting, release } = group ? await this.reserve(group, program, reserve) : reserve();
+    const wait = isWaiting ? this.wait : undefined;
+    const beginning = beginDrive(drives, execution, program, { release, wait, source });
+    onWrite?.();
+    const created = await beginning;
+    return { created, isWaiting };
+  }
+
+  /** Reserves a place in a group, or in its line. */
+  async reserve(
+    group: GroupName,
+    program: Program,
+    reserve = (name: GroupName): Reservation => this.#parts.drives.slots.reserve(name),
+  ): Promise<Reservation> {
+    const { known, drives, waiting } = this.#parts;
+    const unknown = known();
+    if (unknown) await unknown; // the executions that the last process left are first
+    drives.refuseWhenClosing();
+    waiting.keepProgram(group.workflowId, program);
+    return reserve(group);
+  }
+
+  /** Lets an execution wait for its group, without a drive. */
+  readonly wait = (drive: Drive): void => this.#parts.waiting.takeOver(drive);
 
   async suspend(id: string, reason: string): Promise<ExecutionState | false> {
     const toNext = (position: Position | undefined): Transition => {
@@ -75,9 +133,7 @@ export class Commands {
     if (driven) return commandDrive(this.#parts.drives, driven, toNext());
     const state = this.#parts.store.state(id)!;
     const group = toGroup(state.execution.workflowId, state.execution.concurrencyKey);
-    const { isWaiting, release } = group
-      ? await this.#parts.starts.reserve(group, program)
-      : this.#parts.drives.slots.reserve();
+    const { isWaiting, release } = group ? await this.reserve(group, program) : this.#parts.drives.slots.reserve();
     const drive = await this.#parts.reads.load(state, program, isWaiting ? noSlot : undefined).finally(release);
     if (!isStill()) await this.#parts.drives.written(); // another caller was first, or a cancel
     if (!isStill()) return false;
@@ -85,7 +141,7 @@ export class Commands {
     // An event that the execution does not wait for has let the drive go, at the same time.
     if (drive.isReleased) return this.#continue(id, { epoch, branch }, toNext, program, tries + 1);
     // Nothing of it is in flight: if the store cannot be written, the drive is forgotten again.
-    const wait = isWaiting ? this.#parts.starts.wait : undefined;
+    const wait = isWaiting ? this.wait : undefined;
     return commandDrive(this.#parts.drives, drive, toNext(), { isJustLoaded: true, wait });
   }
 
@@ -150,3 +206,6 @@ export class Commands {
 
 /** Max times that others may be first. */
 const maxTries = 100;
+
+/** Turns take no slot. */
+const noReservation: Reservation = { isWaiting: false, release() {} };

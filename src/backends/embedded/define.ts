@@ -3,7 +3,7 @@ import { cut } from "../../core/cut.ts";
 import type { Backend } from "../../engine/contract/backend.ts";
 import { toRetention, type RetentionOptions } from "../../engine/retention.ts";
 import { EmbeddedEngine } from "./engine.ts";
-import { refuseHeld } from "./file/held-files.ts";
+import { refuseHeld } from "./file/lock.ts";
 import { inspect } from "./file/inspect.ts";
 
 export interface EmbeddedBackendOptions {

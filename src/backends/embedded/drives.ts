@@ -17,8 +17,7 @@ import { Drive, type DriveHost } from "./drive.ts";
 import { unavailable } from "./file/sqlite-error.ts";
 import type { Store } from "./store/store.ts";
 import type { Commit, StoredState } from "./store/stored-state.ts";
-import { openWriter } from "./store/open-writer.ts";
-import type { Writer } from "./store/writer.ts";
+import { openWriter, type Writer } from "./store/writer.ts";
 import { Rests } from "./waits/rests.ts";
 
 export interface DrivesOptions {

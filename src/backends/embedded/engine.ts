@@ -23,7 +23,6 @@ import { Commands } from "./commands.ts";
 import { openFile } from "./file/open-file.ts";
 import type { EngineParts } from "./engine-parts.ts";
 import { Reads } from "./reads.ts";
-import { Starts } from "./starts.ts";
 import { Mailbox } from "./waits/mailbox.ts";
 import { Sleepers } from "./waits/sleepers.ts";
 import { Timers } from "./waits/timers.ts";
@@ -51,7 +50,6 @@ export class EmbeddedEngine implements Engine {
   #timers: Timers | undefined;
   #mailbox!: Mailbox;
   #reads!: Reads;
-  #starts!: Starts;
   #commands!: Commands;
   #recovery: Recovery | undefined;
   /** Resolves when it is known which executions are continued, or the engine closes. */
@@ -136,8 +134,7 @@ export class EmbeddedEngine implements Engine {
     }));
     const opened: EngineParts = { store, drives, waiting, clock: this.clock, logger, known: this.#whenKnown };
     this.#reads = new Reads(opened);
-    this.#starts = new Starts({ ...opened, space: this.#space });
-    this.#commands = new Commands({ ...opened, reads: this.#reads, starts: this.#starts });
+    this.#commands = new Commands({ ...opened, reads: this.#reads, space: this.#space });
   }
   readonly #whenKnown = (): Promise<void> | undefined => (this.#recovery ? undefined : this.#known.promise);
 
@@ -151,7 +148,7 @@ export class EmbeddedEngine implements Engine {
       waiting: this.#waiting,
       logger,
       load: (state, program, slot) => this.#reads.load(state, program, slot),
-      reserve: (group, program) => this.#starts.reserve(group, program, (name) => drives.slots.reserveWake(name)),
+      reserve: (group, program) => this.#commands.reserve(group, program, (name) => drives.slots.reserveWake(name)),
     });
     const timers = new Timers({ store, drives, clock: this.clock, logger, sleepers });
     drives.publisher.onTurnEnd = (id) => this.conversations.giveUp(id);
@@ -239,8 +236,8 @@ export class EmbeddedEngine implements Engine {
     return this.#recovery?.isFinished ?? false;
   }
 
-  readonly begin: Engine["begin"] = (...args) => this.#starts.begin(...args);
-  readonly fork: Engine["fork"] = (...args) => this.#starts.fork(...args);
+  readonly begin: Engine["begin"] = (...args) => this.#commands.begin(...args);
+  readonly fork: Engine["fork"] = (...args) => this.#commands.fork(...args);
   readonly suspend: Engine["suspend"] = (...args) => this.#commands.suspend(...args);
   readonly resume: Engine["resume"] = (...args) => this.#commands.resume(...args);
   readonly retry: Engine["retry"] = (...args) => this.#commands.retry(...args);

@@ -1,7 +1,6 @@
 import type { Clock, ClockTimer } from "../../core/clock.ts";
 import type { Retention } from "../../engine/retention.ts";
 import { toDay, usageDays } from "../../engine/contract/usage.ts";
-import { createSteadyClock } from "./waits/steady-clock.ts";
 import type { Store } from "./store/store.ts";
 import type { SweepResult } from "./store/stored-state.ts";
 import type { Writer } from "./store/writer.ts";
@@ -77,3 +76,28 @@ export function startRetention(retention: Retention, parts: RetentionParts): () 
 
 /** The executions of one transaction: few, so that requests do not notice. */
 const atOnce = 100;
+
+export interface SteadyClockOptions {
+  readonly clock: Clock;
+  /** A difference to the monotonic clock that is followed at once. Larger ones are jumps. */
+  readonly toleranceMs: number;
+  /** The time after which a jump counts. A clock that jumps back before has no effect. */
+  readonly confirmMs: number;
+}
+
+/** The time of the wall clock, in which a jump counts only once it has lasted. */
+export function createSteadyClock({ clock, toleranceMs, confirmMs }: SteadyClockOptions): () => number {
+  let offset = clock.now() - clock.monotonic();
+  let jump: { readonly offset: number; readonly since: number } | undefined;
+  return () => {
+    const elapsed = clock.monotonic();
+    const found = clock.now() - elapsed;
+    const isNear = (other: number): boolean => Math.abs(found - other) <= toleranceMs;
+    if (!isNear(offset) && (!jump || !isNear(jump.offset))) jump = { offset: found, since: elapsed };
+    if (isNear(offset) || elapsed - jump!.since >= confirmMs) {
+      offset = found;
+      jump = undefined;
+    }
+    return elapsed + offset;
+  };
+}

@@ -3,7 +3,7 @@ import type { JsonText } from "../../core/json.ts";
 import type { Logger } from "../../core/log.ts";
 import type { Metrics } from "../../core/metrics.ts";
 import type { Tracer } from "../../core/trace.ts";
-import type { AskAgent } from "../definition/ask.ts";
+import type { AskAgent } from "../definition/step-context.ts";
 import type { StepLimits, WorkflowDefinition } from "../definition/definition.ts";
 import type { LiveEvent } from "../events.ts";
 import type { EventFilter, Execution, ParkedBranch, Position, StoredError } from "../execution.ts";

@@ -1,15 +1,15 @@
+import type { JournalRow } from "../runs/journal-row.ts";
 import type { Caller } from "../../core/caller.ts";
 import type { Clock } from "../../core/clock.ts";
 import type { JsonText } from "../../core/json.ts";
 import type { SpanIds } from "../../core/trace.ts";
-import type { LiveEvent, StoredEvent } from "../events.ts";
+import type { LiveEvent, StoredEvent, CopiedEvent, EventBody } from "../events.ts";
 import type { Execution, ExecutionState, ExecutionStatus } from "../execution.ts";
 import type { ForkSource } from "../fork.ts";
 import type { Share } from "../rules/event-shares.ts";
 import type { SentEvent, Sending } from "../stored/sent-event.ts";
 import type { SuspensionKind } from "../suspension.ts";
 import type { TurnStart } from "./conversations.ts";
-import type { HistoryRow } from "./history.ts";
 import type { Program } from "./program.ts";
 
 /** The contract of a backend with everything above it: one process with a file, or a cluster of replicas. */
@@ -185,3 +185,16 @@ export interface ListFilter {
   /** Only executions that started before this one. */
   readonly before?: { readonly startAt: number; readonly id: string } | undefined;
 }
+
+/** A row of a journal with the events that follow from it. */
+export interface HistoryRow {
+  /** Undefined for the start of an execution. */
+  readonly row?: JournalRow | undefined;
+  readonly at: number;
+  readonly events: readonly EventBody[];
+  /** The events of steps that a fork has copied. Undefined for all other rows, and in forks of former versions. */
+  readonly copied?: readonly CopiedEvent[] | undefined;
+}
+
+/** Rows, a page at a time. */
+export type HistoryPages = AsyncIterable<readonly HistoryRow[]> | Iterable<readonly HistoryRow[]>;

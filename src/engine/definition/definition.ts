@@ -1,9 +1,8 @@
 import type { Authorize } from "../../core/access/authorize.ts";
 import type { Schema } from "../../core/schema.ts";
-import type { AskOptions } from "./ask.ts";
-import type { EventFilter, ParkedBranch, StoredError } from "../execution.ts";
 import type { Agent, Prompt, WorkflowReference } from "./reference.ts";
-import type { StepContext } from "./step-context.ts";
+import type { AskOptions, StepContext } from "./step-context.ts";
+import type { EventFilter, ParkedBranch, StoredError } from "../execution.ts";
 import type { Until } from "./until.ts";
 import type { StepTraits } from "./step-traits.ts";
 import type { EntrySuffix } from "../walk/journal-keys.ts";

@@ -1,6 +1,8 @@
+import type { Schema } from "../../core/schema.ts";
+import type { Agent, Prompt } from "./reference.ts";
 import type { Caller } from "../../core/caller.ts";
 import type { Logger } from "../../core/log.ts";
-import type { StepRuntime } from "../runtime.ts";
+import type { StepCaller, StepRuntime } from "../runtime.ts";
 import type { Duration } from "./until.ts";
 
 /** The options of `suspend()`. */
@@ -46,4 +48,11 @@ export interface StepContext<Data = unknown, Input = unknown, Resume = unknown, 
   readonly runtime: StepRuntime;
   /** Publishes an event of your own on the live stream. The server sets `executionId`, `from` and `timestamp`, and removes `seq`. */
   readonly emit: (event: { type: string; [key: string]: unknown }) => void;
+}
+
+/** Asks an agent on behalf of a step. The answer is text, or the object that `schema` describes. */
+export type AskAgent = (agent: Agent, prompt: Prompt, options: AskOptions & { caller: StepCaller }) => Promise<unknown>;
+export interface AskOptions {
+  readonly schema?: Schema | undefined;
+  readonly context: StepContext;
 }

@@ -1,3 +1,5 @@
+import { toSentId } from "../stored/sent-event.ts";
+import { withIds, type Logger } from "../../core/log.ts";
 import type { JsonText } from "../../core/json.ts";
 import type { Walk } from "../attempts/walk.ts";
 import type { Execution, ParkedBranch } from "../execution.ts";
@@ -91,5 +93,31 @@ export async function findTakes<Head extends EventHead>(reader: EventReader<Head
     if ("value" in accepted) return { key: branch.key, event: head.id, receivedAt: head.at, value: accepted.value };
     reader.refused(head, branch, accepted.problem);
     return undefined;
+  }
+}
+
+/** Max remembered events. Beyond it the oldest one is forgotten, and may be logged again. */
+const maxRefused = 10_000;
+
+/** Logs each event once that the schema of a waiting step has refused. */
+export class RefusedEvents {
+  readonly #logger: Logger;
+  readonly #logged = new Set<string>();
+
+  constructor(logger: Logger) {
+    this.#logger = logger;
+  }
+
+  add({ id, workflowId }: Execution, stepId: string, event: string, problem: string): void {
+    const key = `${id}/${stepId} ${event}`;
+    if (this.#logged.has(key)) return;
+    this.#logged.add(key);
+    const [oldest] = this.#logged;
+    if (this.#logged.size > maxRefused) this.#logged.delete(oldest!);
+    const logger = withIds(this.#logger, { executionId: id, workflowId, stepId });
+    logger.warn("An event does not match the schema of the step that waits for it", {
+      event: toSentId(event),
+      problem,
+    });
   }
 }

@@ -1,3 +1,7 @@
+import { toRetryDelay } from "../walk/entries.ts";
+import { toIdempotencyKey } from "../walk/journal-keys.ts";
+import type { WorkflowDefinition } from "../definition/definition.ts";
+import { toCodeTable, type CodeTable } from "../definition/code-table.ts";
 import type { StepOutcome } from "./judge-steps.ts";
 import { stepStatuses, type IterationCount, type StepRecord, type StepStatus } from "./step-record.ts";
 import type { StepRun } from "./step-run.ts";
@@ -69,5 +73,15 @@ export function createFilter(tree: StepTree, selection: StepSelection): (record:
     if (under !== undefined && !node.path.startsWith(`${under}/`)) return false;
     if (!isFolded || path !== undefined || status !== undefined) return true;
     return tree.parse(node.path)?.loop === loop;
+  };
+}
+
+/** The retry delays of an execution on this code. The journal has none: they follow from the code that retries. */
+export function toDelays(workflow: WorkflowDefinition, executionId: string): DelayOf {
+  let codes: CodeTable | undefined;
+  return ({ codePath }, attempt, entry) => {
+    codes ??= toCodeTable(workflow);
+    const { retry } = codes.get(codePath) ?? {};
+    return retry ? toRetryDelay(retry, attempt, toIdempotencyKey(executionId, entry)) : 0;
   };
 }

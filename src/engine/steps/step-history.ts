@@ -1,6 +1,6 @@
 import type { CopiedEvent, EventBody } from "../events.ts";
 import type { DescribedStep, Execution, StoredError, Transition } from "../execution.ts";
-import type { HistoryRow } from "../contract/history.ts";
+import type { HistoryRow } from "../contract/engine.ts";
 import { fromRow, type JournalRow } from "../runs/journal-row.ts";
 import { fromEntryKey, fromWakeKey, stableKeyOf } from "../walk/journal-keys.ts";
 import { inputRow, maxInlineBytes, toValue, type Value } from "../walk/value.ts";

@@ -1,7 +1,7 @@
 import * as v from "valibot";
 import { badRequest } from "../../core/error.ts";
 import { stepStatuses } from "../../engine/steps/step-record.ts";
-import { toDelays } from "../../engine/steps/retry-delays.ts";
+import { toDelays } from "../../engine/steps/select-steps.ts";
 import { Reply } from "../../http/envelope.ts";
 import { defineRoute, type Route } from "../../http/route.ts";
 import { wholeNumber } from "../../http/input.ts";

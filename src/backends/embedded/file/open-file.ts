@@ -1,12 +1,11 @@
-import { dirname } from "node:path";
+import { existsSync, mkdirSync, writeFileSync } from "node:fs";
+import { dirname, join } from "node:path";
 import type { Logger } from "../../../core/log.ts";
 import { format } from "../store/sql.ts";
 import { Store } from "../store/store.ts";
 import { createPrivately, makePrivate } from "./data-file.ts";
-import { prepareFolder } from "./folder.ts";
-import { holdFile, isHeld } from "./held-files.ts";
+import { holdFile, isHeld, whenFree, type WaitOptions } from "./lock.ts";
 import { findHolder, toHolderText } from "./holder.ts";
-import { whenFree, type WaitOptions } from "./lock.ts";
 
 interface FileOptions {
   readonly path: string;
@@ -40,4 +39,11 @@ export async function openFile({ path, durability, logger, signal, ...calls }: F
   // Only once: access that is granted to others later stays.
   if (makePrivate(path)) logger.info("The data file can now be read by its owner only");
   return store;
+}
+
+/** Creates the folder of the file, for its owner only, and keeps it out of version control. An existing one stays as it is. */
+export function prepareFolder(folder: string): void {
+  if (existsSync(folder)) return;
+  mkdirSync(folder, { recursive: true, mode: 0o700 });
+  writeFileSync(join(folder, ".gitignore"), "*\n");
 }

@@ -1,8 +1,8 @@
 import type { DatabaseSync } from "node:sqlite";
 import type { ListFilter } from "../../../engine/contract/engine.ts";
 import { isNoTurn, isTurn } from "../../../engine/turn-execution.ts";
-import { PageById } from "./page-by-id.ts";
 import {
+  PageById,
   isBefore,
   isMatch,
   ListStatements,
@@ -14,7 +14,7 @@ import {
   type Named,
   type PageRow,
   type RowPlace,
-} from "./page-rows.ts";
+} from "./page-by-id.ts";
 
 /** Max rows that are looked at for the beginning of an id, newest first, before all ids with that beginning are. */
 const maxScanned = 2_000;

@@ -1,3 +1,5 @@
+import type { Store } from "./store.ts";
+import type { Logger } from "../../../core/log.ts";
 import { setImmediate as nextTurn, setTimeout as sleep } from "node:timers/promises";
 import { FileGoneError } from "../file/data-file.ts";
 import { codes, isSqliteError, unavailable } from "../file/sqlite-error.ts";
@@ -198,3 +200,22 @@ function isPassing(error: unknown): boolean {
     error instanceof FileGoneError || isSqliteError(error, busy, locked, noMemory, readOnly, disk, full, cannotOpen)
   );
 }
+
+interface OpenWriterOptions {
+  readonly logger: Logger;
+  readonly durations: Durations | undefined;
+}
+
+/** The writer of a store. It logs when the store cannot be written, and when it can be again. */
+export function openWriter(store: Store, { logger, durations }: OpenWriterOptions): Writer {
+  return new Writer({
+    store,
+    durations,
+    onStall: (error) => logger.error(error instanceof FileGoneError ? fileGone : stalled, { error }),
+    onRecovery: () => logger.info("The store can be written again"),
+  });
+}
+
+const fileGone =
+  "The data file was deleted or replaced: nothing can be written until it is back or the server is restarted";
+const stalled = "The store cannot be written; running executions continue when it can be written again";

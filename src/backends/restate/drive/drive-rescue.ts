@@ -9,7 +9,7 @@ import { DriveRows } from "./drive-rows.ts";
 import type { DriveInput, RescueCause } from "../register/register-state.ts";
 import { findDifference } from "./replay-rows.ts";
 import { loadRows, startedIn, type StoredRow } from "./rows.ts";
-import { readPosition } from "../../../engine/steps/find-position.ts";
+import { readPosition } from "../../../engine/steps/read-steps.ts";
 import { crashed, interrupted } from "../../../engine/rules/crashes.ts";
 
 /** The result of a comparison: the steps to continue on, or the transition that ends the drive. */

@@ -4,8 +4,8 @@ import { fromEventText } from "../../../../src/backends/embedded/store/tables/jo
 import { toCodeTable } from "../../../../src/engine/definition/code-table.ts";
 import type { WorkflowDefinition } from "../../../../src/engine/definition/definition.ts";
 import { isClosing, type EventBody } from "../../../../src/engine/events.ts";
-import { toDelays } from "../../../../src/engine/steps/retry-delays.ts";
-import type { HistoryRow } from "../../../../src/engine/contract/history.ts";
+import { toDelays } from "../../../../src/engine/steps/select-steps.ts";
+import type { HistoryRow } from "../../../../src/engine/contract/engine.ts";
 import { fromRow, textOf, type JournalRow } from "../../../../src/engine/runs/journal-row.ts";
 import { StepHistory, type HistoryOptions, type StepRecord } from "../../../../src/engine/steps/step-history.ts";
 import type { AttemptPlan } from "../../../../src/engine/walk/decision.ts";

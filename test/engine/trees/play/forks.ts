@@ -2,7 +2,7 @@ import { Readable } from "node:stream";
 import { expect } from "vitest";
 import { unchecked } from "../../../../src/core/caller.ts";
 import type { ExecutionState } from "../../../../src/engine/execution.ts";
-import type { HistoryRow } from "../../../../src/engine/contract/history.ts";
+import type { HistoryRow } from "../../../../src/engine/contract/engine.ts";
 import { fork } from "../../../../src/workflows/repair.ts";
 import type { DescribedExecution, StepRecord } from "../../../../src/engine/steps/step-history.ts";
 import { readSteps } from "../../../../src/engine/steps/read-steps.ts";

@@ -1,10 +1,10 @@
 import type { StatementSync } from "node:sqlite";
 import { setImmediate as nextTurn } from "node:timers/promises";
 import type { JsonText } from "../../../../core/json.ts";
-import type { HistoryRow } from "../../../../engine/contract/history.ts";
+import type { HistoryRow } from "../../../../engine/contract/engine.ts";
 import { toEvents, type CopiedEvent, type EventBody, type StoredEvent } from "../../../../engine/events.ts";
 import { textOf, type JournalRow } from "../../../../engine/runs/journal-row.ts";
-import { firstEvent, type EventCursor, type EventPage } from "../../../../engine/runs/read-events.ts";
+import { firstEvent, type EventCursor, type EventPage } from "../../../../engine/runs/readers.ts";
 import { pageRows, rows, type Statements } from "../rows.ts";
 
 /** The journals of executions, as they are read. */
