@@ -1,4 +1,5 @@
-import type { DatabaseSync, StatementSync } from "node:sqlite";
+import type { DatabaseSync } from "node:sqlite";
+import { prepare, type Prepared } from "./rows.ts";
 import { setImmediate as nextTurn } from "node:timers/promises";
 import type { JsonText } from "../../../core/json.ts";
 import type { ListFilter, ListPage } from "../../../engine/contract/engine.ts";
@@ -20,13 +21,12 @@ import { maxListedBytes, maxPageBytes, toTruncated, toTruncatedText } from "../.
  * EL3. Other work of the process runs between two rows, at the latest after `turnMs`. No statement is open meanwhile.
  */
 export class ExecutionList {
-  readonly #statements: Record<keyof typeof statements, StatementSync>;
+  readonly #statements: Prepared<typeof statements>;
   readonly #numbers: PageNumbers;
 
   constructor(db: DatabaseSync) {
     this.#numbers = new PageNumbers(db);
-    const prepared = Object.entries(statements).map(([name, sql]) => [name, db.prepare(sql)]);
-    this.#statements = Object.fromEntries(prepared) as Record<keyof typeof statements, StatementSync>;
+    this.#statements = prepare(db, statements);
   }
 
   async read(filter: ListFilter): Promise<ListPage> {

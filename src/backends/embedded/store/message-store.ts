@@ -1,4 +1,5 @@
-import type { DatabaseSync, StatementSync } from "node:sqlite";
+import type { DatabaseSync } from "node:sqlite";
+import { prepare, type Prepared } from "./rows.ts";
 import type {
   AdmitHistory,
   ChangedMessage,
@@ -53,13 +54,12 @@ export interface TurnFacts {
 export class MessageStore {
   readonly conversations: ConversationTable;
   readonly calls: PendingCallTable;
-  readonly #statements: Record<keyof typeof statements, StatementSync>;
+  readonly #statements: Prepared<typeof statements>;
 
   constructor(db: DatabaseSync) {
     this.calls = new PendingCallTable(db);
     this.conversations = new ConversationTable(db, this.calls);
-    const prepared = Object.entries(statements).map(([name, sql]) => [name, db.prepare(sql)]);
-    this.#statements = Object.fromEntries(prepared) as Record<keyof typeof statements, StatementSync>;
+    this.#statements = prepare(db, statements);
   }
 
   async history({ key, turn, until }: MessagePlace, maxBytes: number, admit?: AdmitHistory): Promise<History> {

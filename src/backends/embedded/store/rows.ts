@@ -1,7 +1,14 @@
-import type { SQLInputValue, StatementSync } from "node:sqlite";
-import type { statements } from "./sql.ts";
+import type { DatabaseSync, SQLInputValue, StatementSync } from "node:sqlite";
 
-export type Statements = Record<keyof typeof statements, StatementSync>;
+export type Prepared<Texts> = Record<keyof Texts, StatementSync>;
+
+export function prepare<Texts extends Readonly<Record<string, string>>>(
+  db: DatabaseSync,
+  texts: Texts,
+): Prepared<Texts> {
+  const prepared = Object.entries(texts).map(([name, sql]) => [name, db.prepare(sql)]);
+  return Object.fromEntries(prepared) as Prepared<Texts>;
+}
 
 /** The rows that are read at once. */
 export const pageRows = 1_000;

@@ -1,3 +1,4 @@
+import type { Prepared } from "./rows.ts";
 import { maxInlineBytes } from "../../../engine/walk/value.ts";
 import { isNoTurn } from "../../../engine/turn-execution.ts";
 import { maxCounted } from "../../../engine/contract/engine.ts";
@@ -149,3 +150,4 @@ export const statements = {
   removeJournal: "delete from journal where number = ?",
   removeExecution: "delete from executions where number = ?",
 };
+export type Statements = Prepared<typeof statements>;

@@ -17,10 +17,10 @@ import { RecordTable } from "./tables/record-table.ts";
 import { UsageTable } from "./tables/usage-table.ts";
 import { ScheduleTable } from "./tables/schedule-table.ts";
 import { EventTable } from "./tables/event-table.ts";
-import { statements } from "./sql.ts";
+import { statements, type Statements } from "./sql.ts";
 import { JournalTable, toEventText } from "./tables/journal-table.ts";
 import { ProcessTable } from "./tables/process-table.ts";
-import { rows, type Statements } from "./rows.ts";
+import { prepare, rows } from "./rows.ts";
 import {
   none,
   toState,
@@ -68,8 +68,7 @@ export class Store {
         pragma wal_autocheckpoint = 1000; pragma journal_size_limit = 4194304; pragma secure_delete = on`);
       this.formerFormat = migrate(this.#db, path);
       this.#file = path === ":memory:" ? undefined : new DataFile(path);
-      const prepared = Object.entries(statements).map(([name, sql]) => [name, this.#db.prepare(sql)]);
-      this.#statements = Object.fromEntries(prepared) as Statements;
+      this.#statements = prepare(this.#db, statements);
       this.messages = new MessageStore(this.#db);
       this.conversations = this.messages.conversations;
       this.list = new ExecutionList(this.#db);

@@ -1,4 +1,5 @@
-import type { DatabaseSync, StatementSync } from "node:sqlite";
+import type { DatabaseSync } from "node:sqlite";
+import { prepare, type Prepared } from "../rows.ts";
 
 /** The children that are cancelled with their parents, by number. */
 export const childTable = `
@@ -7,11 +8,10 @@ export const childTable = `
 
 /** The statements on children that are cancelled with their parents. All writes run inside a transaction. */
 export class ChildTable {
-  readonly #statements: Record<keyof typeof statements, StatementSync>;
+  readonly #statements: Prepared<typeof statements>;
 
   constructor(db: DatabaseSync) {
-    const prepared = Object.entries(statements).map(([name, sql]) => [name, db.prepare(sql)]);
-    this.#statements = Object.fromEntries(prepared) as Record<keyof typeof statements, StatementSync>;
+    this.#statements = prepare(db, statements);
   }
 
   /** Adds a child. Returns false when its parent was cancelled, or is gone. */

@@ -1,4 +1,5 @@
-import type { DatabaseSync, StatementSync } from "node:sqlite";
+import type { DatabaseSync } from "node:sqlite";
+import { prepare, type Prepared } from "../rows.ts";
 import { isContinued } from "../../../../engine/stored/message-rows.ts";
 import type { PendingCallTable } from "./pending-call-table.ts";
 import { toTitle, type Renaming, type StoredConversation } from "../../../../engine/stored/stored-conversation.ts";
@@ -85,12 +86,11 @@ export interface ConversationChange {
 /** The statements on conversations. All writes run inside a transaction. */
 export class ConversationTable {
   readonly #calls: PendingCallTable;
-  readonly #statements: Record<keyof typeof statements, StatementSync>;
+  readonly #statements: Prepared<typeof statements>;
 
   constructor(db: DatabaseSync, calls: PendingCallTable) {
     this.#calls = calls;
-    const prepared = Object.entries(statements).map(([name, sql]) => [name, db.prepare(sql)]);
-    this.#statements = Object.fromEntries(prepared) as Record<keyof typeof statements, StatementSync>;
+    this.#statements = prepare(db, statements);
   }
 
   numberOf(key: string): number | undefined {

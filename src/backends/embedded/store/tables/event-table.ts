@@ -1,4 +1,5 @@
-import type { DatabaseSync, StatementSync } from "node:sqlite";
+import type { DatabaseSync } from "node:sqlite";
+import { prepare, type Prepared } from "../rows.ts";
 import type { EventFilter } from "../../../../engine/execution.ts";
 import { isSameEvent, senderOf, toSentId, type SentEvent, type Sending } from "../../../../engine/stored/sent-event.ts";
 
@@ -25,13 +26,12 @@ export type SentHead = Pick<StoredSentEvent, "number" | "id" | "at" | "userId" |
 
 /** The statements on the table of events. All writes run inside a transaction. */
 export class EventTable {
-  readonly #statements: Record<keyof typeof statements, StatementSync>;
+  readonly #statements: Prepared<typeof statements>;
   /** The numbers of events; undefined when they must be counted. */
   #counts: EventCounts | undefined;
 
   constructor(db: DatabaseSync) {
-    const prepared = Object.entries(statements).map(([name, sql]) => [name, db.prepare(sql)]);
-    this.#statements = Object.fromEntries(prepared) as Record<keyof typeof statements, StatementSync>;
+    this.#statements = prepare(db, statements);
   }
 
   add(

@@ -5,7 +5,8 @@ import type { HistoryRow } from "../../../../engine/contract/engine.ts";
 import { toEvents, type CopiedEvent, type EventBody, type StoredEvent } from "../../../../engine/events.ts";
 import { textOf, type JournalRow } from "../../../../engine/runs/journal-row.ts";
 import { firstEvent, type EventCursor, type EventPage } from "../../../../engine/runs/readers.ts";
-import { pageRows, rows, type Statements } from "../rows.ts";
+import { pageRows, rows } from "../rows.ts";
+import type { Statements } from "../sql.ts";
 
 /** The journals of executions, as they are read. */
 export class JournalTable {

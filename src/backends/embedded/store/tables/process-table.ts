@@ -1,5 +1,6 @@
 import { setImmediate as nextTurn } from "node:timers/promises";
-import { pageRows, rows, type Statements } from "../rows.ts";
+import { pageRows, rows } from "../rows.ts";
+import type { Statements } from "../sql.ts";
 
 /** A running execution without a drive. */
 export interface InterruptedExecution {

@@ -1,4 +1,5 @@
-import type { DatabaseSync, StatementSync } from "node:sqlite";
+import type { DatabaseSync } from "node:sqlite";
+import { prepare, type Prepared } from "../rows.ts";
 import type { JsonText } from "../../../../core/json.ts";
 
 /** The results that attempts in flight have recorded. Their numbers are those of journal rows: a record is progress as well. */
@@ -10,11 +11,10 @@ export const recordTable = `
 
 /** The statements on records of attempts. All writes run inside a transaction. */
 export class RecordTable {
-  readonly #statements: Record<keyof typeof statements, StatementSync>;
+  readonly #statements: Prepared<typeof statements>;
 
   constructor(db: DatabaseSync) {
-    const prepared = Object.entries(statements).map(([name, sql]) => [name, db.prepare(sql)]);
-    this.#statements = Object.fromEntries(prepared) as Record<keyof typeof statements, StatementSync>;
+    this.#statements = prepare(db, statements);
   }
 
   /** The records of an attempt, by name. */

@@ -1,4 +1,5 @@
-import type { DatabaseSync, StatementSync } from "node:sqlite";
+import type { DatabaseSync } from "node:sqlite";
+import { prepare, type Prepared } from "../rows.ts";
 import { changeSchedule, type ScheduleChange, type StoredSchedule } from "../../../../engine/contract/schedules.ts";
 
 /** The state of the schedules, apart from their executions. */
@@ -10,11 +11,10 @@ export const scheduleTable = `
 
 /** The statements on schedules. All writes run inside a transaction. */
 export class ScheduleTable {
-  readonly #statements: Record<keyof typeof statements, StatementSync>;
+  readonly #statements: Prepared<typeof statements>;
 
   constructor(db: DatabaseSync) {
-    const prepared = Object.entries(statements).map(([name, sql]) => [name, db.prepare(sql)]);
-    this.#statements = Object.fromEntries(prepared) as Record<keyof typeof statements, StatementSync>;
+    this.#statements = prepare(db, statements);
   }
 
   all(): StoredSchedule[] {

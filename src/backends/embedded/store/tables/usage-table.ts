@@ -1,4 +1,5 @@
-import type { DatabaseSync, StatementSync } from "node:sqlite";
+import type { DatabaseSync } from "node:sqlite";
+import { prepare, type Prepared } from "../rows.ts";
 import { usageDays, type UsageCounts, type UsageRow } from "../../../../engine/contract/usage.ts";
 
 // The day is first: what is written today is on few pages, and what expires is at the beginning. `user` and `conversation` are
@@ -31,11 +32,10 @@ export interface UsageDay {
 
 /** The statements on usage. All writes run inside a transaction. */
 export class UsageTable {
-  readonly #statements: Record<keyof typeof statements, StatementSync>;
+  readonly #statements: Prepared<typeof statements>;
 
   constructor(db: DatabaseSync) {
-    const prepared = Object.entries(statements).map(([name, sql]) => [name, db.prepare(sql)]);
-    this.#statements = Object.fromEntries(prepared) as Record<keyof typeof statements, StatementSync>;
+    this.#statements = prepare(db, statements);
   }
 
   add({ day, agentId, userId, conversationId, model, ...counts }: UsageRow): void {

@@ -1,4 +1,5 @@
-import type { DatabaseSync, StatementSync } from "node:sqlite";
+import type { DatabaseSync } from "node:sqlite";
+import { prepare, type Prepared } from "../rows.ts";
 import type { EventFilter, Transition } from "../../../../engine/execution.ts";
 import type { NextTimes } from "../../../../engine/runs/run-port.ts";
 
@@ -37,11 +38,10 @@ export interface StoredClock {
 export class WaitTable {
   /** Set by the timers of a server. Without them, durations are stored as dates. */
   clock: StoredClock | undefined;
-  readonly #statements: Record<keyof typeof statements, StatementSync>;
+  readonly #statements: Prepared<typeof statements>;
 
   constructor(db: DatabaseSync) {
-    const prepared = Object.entries(statements).map(([name, sql]) => [name, db.prepare(sql)]);
-    this.#statements = Object.fromEntries(prepared) as Record<keyof typeof statements, StatementSync>;
+    this.#statements = prepare(db, statements);
   }
 
   /** Keeps the waits of a suspension. */
