@@ -15,7 +15,7 @@ export interface StoredEvent extends EventBody {
   readonly timestamp: string;
 }
 /**
- * The beginning of a step that a fork has copied, or its end, which has a status. It has the time of its row in the original and
+ * The beginning of a copied step in a fork; with a status, its end. It has the time of its row in the original and
  * no `seq`: `GET …/steps` reads it, and no stream shows it.
  */
 export type CopiedEvent = readonly [path: string, status?: "success" | "skipped"];
@@ -61,7 +61,7 @@ export function toCancellation({ at, cancellation }: Transition & { cancellation
   return { cancelledAt: toIso(at), reason: cancellation.reason };
 }
 
-/** Whether an event closes the streams that carry it. */
+/** True if an event closes the streams that carry it. */
 export function isClosing({ type }: { type: string }): boolean {
   return type === "workflow-suspended" || type === "workflow-complete" || type === "workflow-error";
 }

@@ -5,7 +5,7 @@ import { toSuspension } from "./suspension.ts";
 
 /** Called at each suspension and each end, once it is durable. A replay does not call it. */
 export type OnSettled = (state: ExecutionState, failure?: FailedStep) => void;
-/** The step whose failure has ended an execution. */
+/** The step whose failure ended an execution. */
 export interface FailedStep {
   readonly stepId: string;
   /** True if the log has the error already, with its stack. */

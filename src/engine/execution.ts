@@ -27,11 +27,11 @@ export interface Execution {
   readonly trace?: SpanIds | undefined;
   readonly startAt: number;
   /**
-   * The execution that it was forked from, the index of the step that it began with, and the time at which the first of the
-   * copied steps has begun; undefined in forks of former versions.
+   * The original of a fork, the index of its first own step, and the start time of the first copied step, which forks of
+   * former versions lack.
    */
   readonly fork?: { readonly from: string; readonly stepIndex: number; readonly startAt?: number } | undefined;
-  /** The execution whose step has started it, and whether a cancel of that one cancels this one. */
+  /** The execution whose step has started it. `cancels`: a cancel of the parent cancels this one. */
   readonly parent?: { readonly id: string; readonly cancels?: true | undefined } | undefined;
   /** The steps of the definition that it runs on. */
   readonly steps: readonly StepPlace[];
@@ -89,7 +89,7 @@ export interface ParkedBranch<V = JsonText | undefined> extends Position {
   readonly event?: EventFilter | undefined;
   /** The longest wait without a suspension, in milliseconds; 0 for a person. */
   readonly inlineMs?: number | undefined;
-  /** Whether a resume may end a wait that is not for a person. */
+  /** True if a resume may end a wait that is not for a person. */
   readonly isSkippable?: true | undefined;
 }
 
@@ -103,7 +103,7 @@ export interface Due {
 
 /** The events that a branch waits for. */
 export interface EventFilter {
-  /** The path of the step without the numbers of iterations, whose schema the data must match. */
+  /** The code path of the step: the data must match its schema. */
   readonly step: string;
   readonly name: string;
   /** @default "" */
@@ -141,7 +141,7 @@ export type Transition<V = JsonText | undefined> = { readonly at: number } & (
       readonly to: "running";
       /** A retry of a failed execution; else a resume, or a wake. */
       readonly isRetry?: true;
-      /** A wait has ended by itself. */
+      /** A wait ended by itself. */
       readonly isWake?: true;
       readonly data?: V | undefined;
       readonly stepId?: string | undefined;

@@ -14,7 +14,7 @@ export interface ForkSource {
   /** The id of the original. */
   readonly from: string;
   readonly rows: readonly PlannedRow[];
-  /** The events of the start, and those of the copied steps that have begun with it. */
+  /** The events of the start, and those of the copied steps that began with it. */
   readonly events: readonly EventBody[];
   readonly copied: readonly CopiedEvent[];
   /** The fork ends at once: its last steps have no code. Long values refer to rows of the original. */
@@ -34,8 +34,8 @@ interface PlannedRow extends CopiedRow {
 const turnRows = 1_000;
 
 /**
- * Plans the start of a fork on this code. Results that no branch waits for are left out: of a branch that lost its race, one
- * may have been recorded while the original was suspended. Throws a 409 if the results do not lead to the step of the fork.
+ * Plans the start of a fork on this code. Results that no branch waits for are left out: a branch may have recorded one after
+ * it lost its race, while the original was suspended. Throws a 409 if the results do not lead to the step of the fork.
  */
 export async function planFork(
   execution: Execution,
@@ -103,7 +103,7 @@ export function toCopiedRows(
     .map(([stable, row]) => ({ row: toCopiedRow(row), key: toEntryKey(stable, 1) }))
     .toSorted((one, other) => one.row.id - other.row.id);
 
-  /** A resume that names a step which waits for a time or an event has ended that wait. */
+  /** A resume may have ended the wait of a step for a time or an event. */
   function addSkip(row: JournalRow): void {
     const { stepId = "" } = JSON.parse(row.body!) as { stepId?: string };
     const node = tree.find(stepId);

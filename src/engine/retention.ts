@@ -10,7 +10,7 @@ export interface RetentionOptions {
   suspended?: string | false;
   /** Conversations, from their last turn on. @default false */
   conversations?: string | false;
-  /** Events that were sent, for waits that begin later. @default "1d" */
+  /** Sent events, for later waits. @default "1d" */
   events?: string;
 }
 

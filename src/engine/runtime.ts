@@ -8,8 +8,8 @@ import type { Suspension, SuspensionKind } from "./suspension.ts";
 
 /**
  * Starts workflows, asks agents and sends events from code, without HTTP. It acts for a user, or for the server itself.
- * A runtime sees the executions of its user; without a user, those without one. That of the server itself sees all
- * executions, and so does that of a step whose execution was started by the server itself or by a schedule.
+ * A runtime sees the executions of its user; without a user, those without one. The runtime of the server itself sees all
+ * executions. So does a step if the server itself or a schedule has started its execution.
  * Each call waits until the store is open. Errors are those of the HTTP routes: a `ServeError` with the same status.
  */
 export interface Runtime<StartExtra = unknown, AskExtra = unknown> {
@@ -36,8 +36,8 @@ export interface Runtime<StartExtra = unknown, AskExtra = unknown> {
     options?: StartOptions & StartExtra,
   ): Promise<ExecutionOutcome<ResultOf<Id>>>;
   /**
-   * Asks an agent. Returns its text, or the object that `schema` describes. In a step, a question that was answered before a
-   * crash is not asked again, and one that is not awaited fails when the step ends.
+   * Asks an agent. Returns its text, or the object that `schema` describes. In a step, a question with an answer is not asked
+   * again after a crash, and a question must be awaited: it fails when the step ends.
    */
   ask<S extends Schema | undefined = undefined>(
     agent: Agent | AgentId,
@@ -68,9 +68,9 @@ export type WorkflowId = IdOf<Registered<"workflows">>;
 /** The id of an agent: one of the registry, or any text without one. */
 export type AgentId = IdOf<Registered<"agents">>;
 type RegisteredAs<Id> = Id extends keyof Registered<"workflows"> ? Registered<"workflows">[Id] : unknown;
-/** The input of a workflow of the registry. */
+/** The input type of a registered workflow. */
 export type StartOf<Id> = RegisteredAs<Id> extends WorkflowReference<infer Start, unknown> ? Start : unknown;
-/** The result of a workflow of the registry. */
+/** The result type of a registered workflow. */
 export type ResultOf<Id> = RegisteredAs<Id> extends WorkflowReference<never, infer Result> ? Result : unknown;
 
 /** A runtime of the server itself. `as` names the user whom an execution or a question belongs to. @default no user */
@@ -101,7 +101,7 @@ export interface StartOptions {
 export interface QuestionOptions<S extends Schema | undefined = undefined> {
   /** The schema of the answer. @default the answer is text */
   schema?: S;
-  /** The conversation whose messages the agent gets, and which gets the question and the answer. @default none */
+  /** The conversation: the agent gets its messages, and the question and the answer are added. @default none */
   conversationId?: string;
   /** The values that instructions, hooks and tools find in `context`. @default {} */
   context?: Record<string, unknown>;
@@ -124,7 +124,7 @@ export interface EventToSend {
 /** An execution that code has started or found. */
 export interface ExecutionHandle<Result = unknown> {
   readonly executionId: string;
-  /** Waits until the execution is suspended or has ended. It does not wait through a suspension. */
+  /** Waits until the execution is suspended or ended. It does not wait through a suspension. */
   result(): Promise<ExecutionOutcome<Result>>;
   state(): Promise<ExecutionView>;
   /** Continues a suspended execution. It is stored when the promise resolves; `result()` then waits for what follows. */
@@ -180,7 +180,7 @@ export interface RuntimeConversations {
     options?: { userId?: string; before?: string },
   ): Promise<ConversationWithMessages>;
   /**
-   * Adds a message of a person, when the turns before it have ended. It is stored when the promise resolves. A step that runs
+   * Adds a message of a person, when the turns before it ended. It is stored when the promise resolves. A step that runs
    * again adds the same message.
    */
   append(
@@ -254,9 +254,9 @@ export interface StepCaller {
   readonly waitOutside: <T>(work: () => Promise<T>) => Promise<T>;
   /** The same when a crash repeats the attempt, and another one for each further attempt. */
   readonly attemptId: string;
-  /** Opens the results that the attempt has recorded under names that begin with a scope. */
+  /** Opens the recorded results of the attempt whose names begin with a scope. */
   readonly openRecords: (scope: string) => Promise<AttemptRecords>;
-  /** Aborted when the attempt has ended, in whichever way. */
+  /** Aborted when the attempt ended, in whichever way. */
   readonly endSignal: AbortSignal;
   readonly logger: Logger;
 }

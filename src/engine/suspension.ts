@@ -15,7 +15,7 @@ export type SuspensionKind = (typeof suspensionKinds)[number];
 
 type Suspended = Transition & { to: "suspended" };
 
-/** Returns the kinds of a suspension: those of all branches that wait, that of the suspension itself first. */
+/** Returns the kinds of a suspension, its own one first: the kinds of all waiting branches. */
 export function kindsOf({ kind, pending, kinds }: Pick<Suspended, "kind" | "pending" | "kinds">): SuspensionKind[] {
   if (kind) return [kind];
   if (pending.length === 0) return ["request"];

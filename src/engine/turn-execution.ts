@@ -4,7 +4,7 @@
  */
 const prefix = "@turn/";
 
-/** Returns the id that turns of an agent have in place of a workflow's. Ids of workflows begin with a letter or a digit. */
+/** Returns the workflow id for turns of an agent. Ids of real workflows begin with a letter or a digit. */
 export const toTurnsId = (agentId: string): string => prefix + agentId;
 
 /** Returns the agent of turns with this id; undefined if it is the id of a workflow. */
@@ -13,5 +13,5 @@ export const agentOf = (workflowId: string): string | undefined =>
 
 export const isTurn = ({ workflowId }: { readonly workflowId: string }): boolean => workflowId.startsWith(prefix);
 
-/** A condition that holds for rows of executions that are not turns. */
+/** The condition of rows that are not turns. */
 export const isNoTurn: string = `workflow not glob '${prefix}*'`;

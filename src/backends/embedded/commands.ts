@@ -18,7 +18,7 @@ interface CommandParts extends EngineParts {
   readonly space: Space;
 }
 
-/** The starts and transitions that callers ask for. A transition resolves to the new state, or to false when another one was first. */
+/** The starts and transitions that callers ask for. A transition resolves to the new state; to false if another one was first. */
 export class Commands {
   readonly #parts: CommandParts;
 
@@ -51,7 +51,7 @@ export class Commands {
   ): Promise<StartResult> {
     const { drives, store, space } = this.#parts;
     const { id, workflowId, concurrencyKey, parent } = execution;
-    // A call that is repeated hears that its execution exists.
+    // A repeated call is told that its execution exists.
     if (space.isFull && !drives.get(id) && !store.state(id)) throw storeFull("nothing was started");
     drives.refuseWhenClosing();
     const group = toGroup(workflowId, concurrencyKey);
@@ -111,7 +111,7 @@ export class Commands {
     return this.#continue(id, { epoch }, toNext, program);
   }
 
-  /** Makes the transition to running, if it is legal and the epoch is still that which the caller has seen. */
+  /** Makes the transition to running, if it is legal and the epoch is still the one seen by the caller. */
   async #continue(
     id: string,
     { epoch, branch }: Pick<ExecutionState, "epoch"> & Pick<Resume, "branch">,
@@ -145,7 +145,7 @@ export class Commands {
     return commandDrive(this.#parts.drives, drive, toNext(), { isJustLoaded: true, wait });
   }
 
-  /** Whether a branch waits, by the key of its wake. */
+  /** True if a branch waits, by the key of its wake. */
   #isParked(id: string, key: string): boolean {
     const drive = this.#parts.drives.get(id);
     const last = this.#parts.store.state(id)?.last;

@@ -43,7 +43,7 @@ export function beginDrive(
   const request: Request = {
     done: () => {
       if (!isTurn(execution)) countStart(drives.metrics, execution.workflowId);
-      // A workflow without steps has ended.
+      // A workflow without steps is over.
       if (wait && drive.run.decided.status === "running") drives.handOver(drive, wait);
       else drives.add(drive);
       release();

@@ -96,7 +96,7 @@ export class Drive implements RunPort<Request>, Admissible {
   search: Promise<void> = Promise.resolve();
   readonly #host: DriveHost;
   #committed: StoredState;
-  /** The rows that are being written, for values that refer to them. */
+  /** The rows being written, for values that refer to them. */
   readonly #unwritten = new Map<number, JournalRow>();
   /** The number of changes that are being written. The run counts a change longer: until it is published. */
   #writing = 0;
@@ -143,7 +143,7 @@ export class Drive implements RunPort<Request>, Admissible {
   get isChanging(): boolean {
     return this.#writing > 0 || this.run.decided.status !== "running";
   }
-  /** The step whose failure has ended the execution. */
+  /** The step whose failure ended the execution. */
   get failedStep(): FailedStep | undefined {
     const { last } = this.#committed;
     return last && "error" in last ? this.walk.failedStep(last.error) : undefined;
@@ -247,7 +247,7 @@ export class Drive implements RunPort<Request>, Admissible {
     this.walk.release(reason);
   }
 
-  /** The text of a row of this execution, whether it is written already or not. */
+  /** The text of a row, written already or not. */
   #readRow(row: number): JsonText | undefined {
     if (row === inputRow) return this.execution.input;
     const unwritten = this.#unwritten.get(row);

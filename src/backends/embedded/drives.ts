@@ -40,7 +40,7 @@ export interface DrivesOptions {
  * The executions that this process drives, with their readers, waiters and slots.
  *
  * It owns the map from id to drive.
- * J1. At most one drive per execution. An execution that has ended, or is suspended with nothing in flight, has none, except
+ * J1. At most one drive per execution. An execution that ended, or is suspended with nothing in flight, has none, except
  *     while a resume of it is being written.
  * J2. Executions with a drive change only through it.
  * J3. A drive whose execution has become running has a slot, or waits for one.
@@ -59,7 +59,7 @@ export class Drives implements DriveHost {
   readonly #byId = new Map<string, { drive: Drive | undefined }>();
   /** The callers of `nextChange`. */
   readonly #watchers = new Map<string, () => void>();
-  /** The time by which durations are measured that began with a row; undefined if they follow the wall clock. */
+  /** The present by the clock of a row, for durations since that row; undefined if they follow the wall clock. */
   nowOf: (row: number) => number | undefined = () => undefined;
   /** A branch of an execution may wait for an event, or may take one now. */
   onWait: (drive: Drive) => void = () => {};

@@ -165,7 +165,7 @@ export class EmbeddedEngine implements Engine {
   }
 
   readonly send: Engine["send"] = async (event, share) => {
-    // One that is sent again hears that it is stored.
+    // A repeated event is answered as stored.
     if (this.#space.isFull && !this.#store.sentEvents.compare(event)) throw storeFull("nothing was sent");
     return this.#mailbox.send(event, share);
   };
@@ -193,7 +193,7 @@ export class EmbeddedEngine implements Engine {
       logger: this.#options.logger,
       keepPlace: (id) => this.#keepPlace(id),
     });
-    // A crash of this process would interrupt none of them.
+    // A crash of this process would interrupt no execution.
     if (!programOf && this.#isStartMarked) attempt(() => this.#store.processes.end());
     try {
       if (programOf) await recovery.find();

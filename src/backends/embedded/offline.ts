@@ -13,7 +13,7 @@ export interface OfflineStore extends Pick<Engine, "history" | "rowText"> {
   /** The newest executions first. */
   list(filter: NewestFilter): ListedExecution[];
   state(id: string): ExecutionState | undefined;
-  /** Resolves to false when the execution has ended. */
+  /** Resolves to false when the execution ended. */
   cancel(id: string, reason: string): boolean;
   close(): void;
 }

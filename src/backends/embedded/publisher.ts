@@ -26,7 +26,7 @@ export class Publisher {
   readonly waiters: Waiters = new Waiters();
   /** A timer was added to the file. */
   onTimer: () => void = () => {};
-  /** Called when a turn has ended, or is left to the next start. */
+  /** Called when a turn ended, or is left to the next start. */
   onTurnEnd: (id: string) => void = () => {};
   /** Returns true if a stored event may end a wait of a suspended execution. `tell` follows. */
   mayContinue: (drive: Drive) => boolean = () => false;
@@ -65,6 +65,6 @@ export class Publisher {
   }
 }
 
-/** The answer to callers that wait for an execution that cannot continue before the next start. */
+/** The answer to waiting callers of an execution that cannot continue before the next start. */
 export const toNotDriven = (id: string): ServeError =>
   new ServeError(500, `Execution ${id} is not running in this process. It continues at the next start`);

@@ -89,11 +89,11 @@ export class Reads {
     return execution && readPosition(execution, store.journals.history(id), waiting.programOf(execution.workflowId));
   }
 
-  /** Whether an execution has a drive, or will have one. */
+  /** True if an execution has a drive, or will have one. */
   #isDriven(id: string): boolean {
     return this.#parts.drives.get(id) !== undefined || this.#parts.waiting.has(id) || this.#isResting(id);
   }
-  /** Whether an execution waits for the end of a retry delay, and has no drive. */
+  /** True if an execution waits for the end of a retry delay, and has no drive. */
   #isResting(id: string): boolean {
     const number = this.#parts.store.journals.numberOf(id);
     return number !== undefined && this.#parts.store.waits.hasTimer(number);

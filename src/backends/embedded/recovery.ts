@@ -13,7 +13,7 @@ export interface RecoveryOptions {
   readonly drives: Drives;
   readonly waiting: WaitingExecutions;
   readonly logger: Logger;
-  /** Keeps the place of a turn in its conversation until it is opened or has ended. */
+  /** Keeps the place of a turn in its conversation until it is opened or ended. */
   readonly keepPlace: (id: string) => void;
 }
 

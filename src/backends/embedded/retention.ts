@@ -9,9 +9,9 @@ export interface RetentionParts {
   readonly store: Store;
   readonly writer: Writer;
   readonly clock: Clock;
-  /** Whether an execution is driven by this process, also if it is suspended. */
+  /** True if an execution is driven by this process, also if it is suspended. */
   readonly isDriven: (id: string) => boolean;
-  /** Whether a conversation has a turn that runs or waits, by its key. */
+  /** True if a conversation has a turn that runs or waits, by its key. */
   readonly isBusy: (key: string) => boolean;
   /** Called when a suspended execution was removed. */
   readonly onRemoved: (id: string) => void;
@@ -55,7 +55,7 @@ export function startRetention(retention: Retention, parts: RetentionParts): () 
     });
   }
 
-  /** Removes some messages of conversations that have expired, or whose deletion a crash has interrupted. True if there are more. */
+  /** Removes some messages of expired conversations, and of those with an interrupted deletion. True if there are more. */
   function sweepConversations(before: number | undefined, now: number): boolean {
     const { conversations } = store;
     const expired = before === undefined ? [] : conversations.expired(before, atOnce);

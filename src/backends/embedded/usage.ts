@@ -21,7 +21,7 @@ interface Parts {
   readonly writer: Writer;
 }
 
-/** The rows that are read, and the days that are looked at, between two turns of the event loop. */
+/** Max rows and max days that are read in one event-loop turn. */
 const rowsAtOnce = 1_000;
 const daysAtOnce = 50;
 

@@ -66,7 +66,7 @@ export class WaitingExecutions {
   has(id: string): boolean {
     return this.#byId.has(id);
   }
-  /** The number of executions of a workflow. */
+  /** The waiting executions of a workflow, counted. */
   count(workflowId: string): number {
     return this.#counts.get(workflowId) ?? 0;
   }

@@ -51,7 +51,7 @@ function logFailure(error: unknown, attempt: FailedAttempt, message: string, isF
   if (!isTolerated) host.failures.add(path, message);
 }
 
-/** The failures of one walk that are in the log as the end of its execution, by step. There are at most as many as steps. */
+/** The failures of one walk that are logged as the end of its execution, by step: at most one for each step. */
 export class LoggedFailures {
   /** Created at the first failure: most executions have none. */
   #messages: Map<string, string> | undefined;

@@ -132,7 +132,7 @@ export class OutsideWaits {
   readonly #slot: WalkSlot;
   /** The attempts in flight. */
   readonly #attempts: ReadonlyMap<string, InFlight>;
-  /** The number of waits of each attempt. */
+  /** The wait count of each attempt. */
   #waits: Map<InFlight, number> | undefined;
   #isLent = false;
   #entering: Promise<void> | undefined;
@@ -162,7 +162,7 @@ export class OutsideWaits {
     else (this.#waits ??= new Map()).set(attempt, count);
   }
 
-  /** An attempt has begun to wait, or has ended. */
+  /** An attempt began to wait, or ended. */
   lendIfIdle(): void {
     if (this.#isLent || !this.#waits?.size || this.#attempts.size === 0) return;
     for (const attempt of this.#attempts.values()) if (!this.#waits.has(attempt)) return;
@@ -180,6 +180,6 @@ export class OutsideWaits {
     await this.#slot.regain();
     this.#isLent = false;
     this.#entering = undefined;
-    setImmediate(() => this.lendIfIdle()); // the attempt that asked for it may have ended
+    setImmediate(() => this.lendIfIdle()); // the attempt that asked for it may be over
   }
 }

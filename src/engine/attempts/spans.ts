@@ -91,7 +91,7 @@ export class WalkSpans {
     if (command.to === "running") this.#resumedFrom = command.trace;
   }
 
-  /** A wait has ended by itself. */
+  /** A wait ended by itself. */
   continue(): void {
     this.#status = "running";
   }
@@ -127,7 +127,7 @@ export class WalkSpans {
   }
 
   /**
-   * Ends the spans of an iteration that a failure has ended: its loop collects failures, and no event tells of it. `waiting`
+   * Ends the spans of an iteration that a failure ended: its loop collects failures, and no event tells of it. `waiting`
    * are the keys of what branches still wait for.
    */
   endIteration(key: string, waiting: Iterable<string>): void {
@@ -149,7 +149,7 @@ export class WalkSpans {
     this.#steps?.delete(path);
   }
 
-  /** Ends all spans: the walk has ended or is suspended. */
+  /** Ends all spans: the walk ended or is suspended. */
   endAll(): void {
     const error = this.#status === "error" ? (this.#failure ?? new Error("The execution was cancelled")) : undefined;
     for (const path of [...(this.#steps?.keys() ?? [])].toReversed()) this.#end(path, error);

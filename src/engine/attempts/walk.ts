@@ -23,7 +23,7 @@ export interface Walk {
   next(input?: JournalInput): Decision;
   /** The transition of the last decision has been made. On a distributed backend another replica may have been first. */
   confirmTransition(): void;
-  /** Whether a branch waits for an entry, or for the end of a wait. Results of other entries are dropped. */
+  /** True if a branch waits for an entry, or for the end of a wait. Results of other entries are dropped. */
   isWaitingFor(key: string): boolean;
   /** The branches that wait for a person, a time or an event, in the order of the definition. */
   parkedBranches(): readonly ParkedBranch<Value>[];

@@ -91,7 +91,7 @@ export interface Turn {
    * know it, or after a moment.
    */
   close(isUnfinished?: boolean): Promise<void> | void;
-  /** Hears what other processes ask of a turn that has begun, until it is closed. Undefined on a backend for one process. */
+  /** Hears what other processes ask of a turn that began, until it is closed. Undefined on a backend for one process. */
   listen?: ((listener: TurnListener) => void) | undefined;
   /** Aborted when the turn is lost: its conversation was deleted, or this process was out of reach. */
   readonly signal?: AbortSignal | undefined;
@@ -105,12 +105,12 @@ export interface TurnListener {
 
 /** The turns that other processes run. */
 export interface TurnsElsewhere {
-  /** The turn that runs in a conversation, or else the last one that has ended. */
+  /** The running turn of a conversation, else the last ended one. */
   last(key: ConversationKey): Promise<LastTurn | undefined>;
-  /** Stops a turn that runs. Durable when it resolves; false if the turn has ended. */
+  /** Stops a turn that runs. Durable when it resolves; false if the turn ended. */
   stop(key: ConversationKey, turnId: string): Promise<boolean>;
   /**
-   * Reads the answer of a turn that runs, from its beginning, in batches. Yields nothing if it has ended. Throws if the turn is
+   * Reads the answer of a turn that runs, from its beginning, in batches. Yields nothing if it ended. Throws if the turn is
    * continued by another process: its answer then begins anew.
    */
   follow(key: ConversationKey, turnId: string, signal: AbortSignal): AsyncGenerator<JsonText>;
@@ -120,7 +120,7 @@ export interface LastTurn extends TurnStart {
   /** The time of its end. Undefined: it runs. */
   readonly endedAt?: number | undefined;
 }
-/** The messages of a turn that has begun. */
+/** The messages of a turn that began. */
 export interface TurnStart {
   readonly answerId: string;
   /** The id of the user's message, if it has one. */
@@ -129,13 +129,13 @@ export interface TurnStart {
 
 export type AdmitHistory = (bytes: number) => Promise<void>;
 export interface History {
-  /** Whether the conversation has any stored message. */
+  /** True if the conversation has any stored message. */
   readonly stored: boolean;
-  /** Whether the message `until` is stored. If not, the turn comes after all stored messages. */
+  /** True if the message `until` is stored. If not, the turn comes after all stored messages. */
   readonly found: boolean;
   /** The last messages: the window, extended back to a message of the user, within the bounds of `MessageWindow`. */
   readonly messages: readonly HistoryRow[];
-  /** The number of model messages of the window that were left out because of `conversationBytes`. */
+  /** The number of model messages that `conversationBytes` has cut from the window. */
   readonly omitted: number;
 }
 
@@ -181,5 +181,5 @@ export interface PageOptions {
 export const windowSize = 40;
 /** The number of model messages that a window may be extended to, where a turn has many results of client-side tools. */
 export const maxMessages = 400;
-/** The bytes of a page of messages. */
+/** Max bytes of a message page. */
 export const maxPageBytes: number = 8 * 1024 * 1024;

@@ -35,7 +35,7 @@ export interface Engine {
   /** A page of executions, newest first, with markers for long values (`listed-value`). */
   list(filter: ListFilter): Promise<ListPage>;
   /**
-   * Waits until the execution is suspended or has ended in an epoch after `afterEpoch`. Rejects with 500 when it is running
+   * Waits until the execution is suspended or ended in an epoch after `afterEpoch`. Rejects with 500 when it is running
    * and cannot continue before the next start. The signal is that of the request: a disconnected caller ends the wait, not the
    * execution.
    */
@@ -61,7 +61,7 @@ export interface Engine {
   /** These four resolve to the new state, or to false when another transition was first or the status does not allow it. */
   suspend(id: string, reason: string): Promise<ExecutionState | false>;
   resume(id: string, epoch: number, how: Resume, program: Program): Promise<ExecutionState | false>;
-  /** Continues a failed execution: the entries that failed, and those that were aborted because of it, run again. */
+  /** Continues a failed execution: failed entries run again, and so do the aborted ones beside them. */
   retry(id: string, epoch: number, how: RetryOptions, program: Program): Promise<ExecutionState | false>;
   cancel(id: string, reason: string): Promise<ExecutionState | false>;
   /** Stores an event and hands it to the executions that wait for it, now or later. Durable when it resolves. */

@@ -10,7 +10,7 @@ export interface AttemptRecords {
   /** The results that were recorded before a crash. */
   readonly found: ReadonlyMap<string, JsonText>;
   /**
-   * Records a result. Durable when it resolves. Rejects if the attempt has ended, or has been repeated elsewhere. The usage of a
+   * Records a result. Durable when it resolves. Rejects if the attempt ended, or has been repeated elsewhere. The usage of a
    * model call is counted with its record.
    */
   write(name: string, text: JsonText, usage?: UsageRow): Promise<void>;

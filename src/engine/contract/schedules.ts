@@ -10,7 +10,7 @@ export interface StoredSchedule {
   readonly id: string;
   /** The times for which `doneAt` counts. Empty for a schedule that was removed from the config. */
   readonly times: string;
-  /** Every tick up to this time is done: it has begun an execution, or never will. */
+  /** Every tick up to this time is done: it began an execution, or never will. */
   readonly doneAt: number;
   /** The last tick that came. */
   readonly lastAt?: number | undefined;

@@ -7,7 +7,7 @@
  * US4. Rows outlive their conversation. Once it is deleted, they belong to none.
  */
 export interface UsageStore {
-  /** Counts a model call that has ended. It is stored within about a second: a crash before that loses it. */
+  /** Counts a model call that ended. It is stored within about a second: a crash before that loses it. */
   count(row: UsageRow): void;
   /** A page of sums. Calls of the last second may be missing. */
   read(filter: UsageFilter): Promise<UsagePage>;

@@ -5,7 +5,7 @@ import { hasOwnPaths, isSequential } from "./step-traits.ts";
 
 /** The user's code of a whole workflow, by path and suffix. It is made once for each version of the config. */
 export type CodeTable = ReadonlyMap<string, TableCode>;
-/** The code of a step with the defaults of the workflow that it is in. */
+/** The code of a step with the defaults of its workflow. */
 export interface TableCode extends StepCode {
   readonly retry: Retry;
   /** True if the workflow may continue after a failure: the code is a side effect, or in a branch of a race. */
@@ -33,7 +33,7 @@ interface CodePlace {
   readonly prefix: string;
   readonly isTolerated: boolean;
   readonly isRedacted: boolean;
-  /** Whether the `data` of the first of them has values of a redacted step. */
+  /** True if the first of them gets `data` from a redacted step. */
   readonly isSecret: boolean;
 }
 

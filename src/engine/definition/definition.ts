@@ -20,13 +20,13 @@ export interface Retry {
   /** The longest delay. @default no limit */
   maxDelay?: number;
   /**
-   * The part of a delay that may be left out, from 0 to 1, so that executions that failed together do not retry together.
+   * The variable part of a delay, from 0 to 1: executions that failed together do not retry together.
    * `0.5` waits for half of the delay at least. @default 0
    */
   jitter?: number;
 }
 
-/** The limit of executions of a workflow that run at the same time. */
+/** The limit of concurrent executions of a workflow. */
 export interface ConcurrencyOptions<Input = unknown> {
   /** Max executions that run at the same time; with `key`, of each key. Further ones wait for their turn. */
   limit: number;
@@ -46,7 +46,7 @@ export interface ConcurrencyContext<Input = unknown> {
   readonly context: ReadonlyMap<string, unknown>;
 }
 
-/** A step of a workflow: its description, the user's code in it (`codes`), and the order in which that runs (`run`). */
+/** A step of a workflow: its description, the user's code in it (`codes`), and its order (`run`). */
 export interface Step extends StepTraits {
   /** The name of the step type, such as `andThen`. Only shown: the engine reads the traits. */
   readonly type: string;
@@ -56,21 +56,21 @@ export interface Step extends StepTraits {
   readonly retry?: Retry | undefined;
   /** The time limit of one attempt, in milliseconds. */
   readonly timeout?: number | undefined;
-  /** Whether its values, and those of the steps inside it, are kept out of `steps`, logs and spans. */
+  /** True if its values, and those of the steps inside it, are kept out of `steps`, logs and spans. */
   readonly redact?: boolean | undefined;
   readonly inputSchema?: Schema | undefined;
   readonly outputSchema?: Schema | undefined;
   readonly suspendSchema?: Schema | undefined;
   readonly resumeSchema?: Schema | undefined;
-  /** Whether a resume may end its wait, if it waits for a time or an event. */
+  /** True if a resume may end its wait, if it waits for a time or an event. */
   readonly skippable?: boolean | undefined;
   /** The steps inside this one, in order. */
   readonly steps?: readonly Step[] | undefined;
-  /** The workflow that this step runs. The paths of its steps begin with the id of this one. */
+  /** The workflow that this step runs. The paths of its steps begin with this id. */
   readonly workflow?: WorkflowDefinition | undefined;
   /** The user's code, by the suffix of its journal key. */
   readonly codes: StepCodes;
-  /** The order in which its codes, its steps and its branches run: a pure generator of the operations that it waits for. */
+  /** The order of its codes, steps and branches: a pure generator of the operations that it waits for. */
   readonly run: (runner: StepRunner, data: Value, resumed?: ResumeInput) => Branch;
 }
 
@@ -110,7 +110,7 @@ export interface StepCode {
   readonly inputSchema?: Schema | undefined;
   readonly outputSchema?: Schema | undefined;
   readonly suspendSchema?: Schema | undefined;
-  /** Whether the code may suspend. @default false */
+  /** True if the code may suspend. @default false */
   readonly suspends?: boolean;
 }
 // The types of a user's code were checked where the step was defined.
@@ -122,7 +122,7 @@ export interface CodeTools {
   /** The value that the step passed as `argument`. */
   readonly argument: unknown;
   readonly limits: StepLimits;
-  /** The value that the code returns is the items of a loop, which begins with it. */
+  /** A loop begins: its items are the return value of the code. */
   beginLoop(loop: LoopStart): void;
 }
 /** The limits of loops and waits, from the config. */
@@ -172,17 +172,17 @@ export type BranchEnd = StepOutput | { readonly error: StoredError };
 export interface StepRunner {
   /** Runs a step inside this one, with its events. */
   step(step: Step, data: Value, resumed?: ResumeInput): Branch;
-  /** Runs one of the step's codes as an entry of the journal; again after a failure that may be retried, and after a resume. */
+  /** Runs one of the step's codes as a journal entry; again after a failure with attempts left, and after a resume. */
   entry(stepId: string, input: EntryInput): Branch;
-  /** Runs branches concurrently; returns the outcomes of all, in their order, or that of the winner of a race. */
+  /** Runs branches concurrently; returns all outcomes in their order, or the outcome of the branch that won a race. */
   fork(fork: ForkPlan & { readonly mode: "all" | "race" }): Branch<readonly StepOutput[]>;
-  /** Runs branches concurrently; returns how each of them has ended. */
+  /** Runs branches concurrently; returns how each of them ended. */
   collect(fork: Omit<ForkPlan, "mode">): Branch<readonly BranchEnd[]>;
-  /** The runner of one iteration of a loop: the paths of its steps begin with `<stepId>/<index>/`. */
+  /** The runner of one loop iteration: the paths of its steps begin with `<stepId>/<index>/`. */
   iteration(stepId: string, index: number): StepRunner;
   /** Waits for a time or an event. Returns the event's data; undefined when the time has come, or the wait was skipped. */
   wait(stepId: string, wait: WaitInput): Branch<Value>;
-  /** Runs the steps of another workflow under the path of a step. */
+  /** Runs another workflow's steps under the path of a step. */
   runWorkflow(stepId: string, workflow: WorkflowDefinition, data: Value): Branch;
 }
 /** A wait, as the step has recorded it in the entry before. */
@@ -193,7 +193,7 @@ export interface WaitInput {
   readonly event?: Omit<EventFilter, "step"> | undefined;
   /** The longest wait without a suspension, in milliseconds. */
   readonly inlineMs: number;
-  /** Whether a resume may end it. */
+  /** True if a resume may end it. */
   readonly isSkippable: boolean;
 }
 export interface EntryInput {
@@ -202,7 +202,7 @@ export interface EntryInput {
   /** @default "" */
   readonly suffix?: EntrySuffix;
   readonly data: Value;
-  /** Whether the branch continues after a failure, with the value undefined. @default false */
+  /** True if the branch continues after a failure, with the value undefined. @default false */
   readonly isTolerated?: boolean;
   /** A second value, for code that needs one beside `data`. */
   readonly argument?: Value;

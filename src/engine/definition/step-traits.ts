@@ -12,7 +12,7 @@ export interface StepTraits {
    * - `sequence` runs its steps one after the other.
    * - `choice` runs those of its steps whose condition holds: at the same time, with an array as the output; or one of them, if
    *   it `passesOn`.
-   * - `all` runs its steps at the same time, until all have ended.
+   * - `all` runs its steps at the same time, until all ended.
    * - `race` runs its steps at the same time or one after the other, until the first one has succeeded.
    * - `loop` runs its steps several times. The number of the iteration follows its id in their paths: `each/3/pay`.
    * - `wait` waits for a time or an event.
@@ -27,11 +27,11 @@ export interface StepTraits {
   readonly items?: "list" | "iteration";
 }
 
-/** True if the steps inside run at the same time, or several times. Once it has begun, nothing inside it may change. */
+/** True if the steps inside run at the same time, or several times. After its start, nothing inside it may change. */
 export const hasBranches = ({ shape, passesOn }: StepTraits): boolean =>
   shape === "all" || shape === "race" || shape === "loop" || (shape === "choice" && !passesOn);
 
-/** True if the paths of the steps inside begin with that of the step itself. */
+/** True if the paths of inner steps begin with the path of the step itself. */
 export const hasOwnPaths = ({ shape }: Pick<StepTraits, "shape">): boolean => shape === "loop" || shape === "child";
 
 /** True if the steps inside run one after the other. */

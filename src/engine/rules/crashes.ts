@@ -11,7 +11,7 @@ export const suspectMs = 30_000;
 export const crashed: string = `Interrupted ${maxCrashes + 1} times by a crash`;
 export const interrupted = "Interrupted by a restart";
 
-/** The role of an execution in a crash: the suspect that was started last, one that ran beside it, or any other. */
+/** The role of an execution in a crash: the suspect started last, a suspect beside it, or any other execution. */
 export type CrashRole = "last" | "beside" | "other";
 
 /** The crash count of an execution after one more crash. */

@@ -1,6 +1,6 @@
 /**
- * The part of `storedEvents` that a sender may use. Code has one half. Users and anonymous callers have the other half together,
- * and each of them a tenth of the whole. Without a provider, the anonymous caller may use its half alone.
+ * The part of `storedEvents` that a sender may use. Code has one half. Users and anonymous callers share the other half, and
+ * each of them has a tenth in all. Without a provider, the anonymous caller may use its half alone.
  */
 export type Share = "half" | "tenth";
 

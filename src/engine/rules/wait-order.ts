@@ -3,14 +3,14 @@ import type { Value } from "../walk/value.ts";
 
 /** An event that a branch may take. */
 export interface ComingEvent {
-  /** The key of what ends the wait of the branch. */
+  /** The wake key of the branch's wait. */
   readonly key: string;
   /** The time at which it was received. */
   readonly at: number;
 }
 
 /**
- * Whether a wait whose time has come counts before an event. Both count in the order of their times, also if they are seen
+ * True if a wait whose time has come counts before an event. Both count in the order of their times, also if they are seen
  * later: at a resume, or at the next start. In the same millisecond an event counts after other waits, and before the
  * deadline of its own.
  */

@@ -5,7 +5,7 @@ import { kindOf } from "../suspension.ts";
 /** Max changes that wait for a reader. */
 const maxWaiting = 1_000;
 
-/** Max executions whose last epoch is remembered, to drop a change that is published again. */
+/** Max remembered epochs, one for each execution: a change that is published again is dropped. */
 const maxRemembered = 1_000;
 
 /** The readers with one filter: it is compared once for all of them. */
@@ -21,8 +21,8 @@ export class Changes {
   readonly #onEmpty: (() => void) | undefined;
 
   /**
-   * `isRepeated`: a change may be published twice, by the call that makes it and by the run that stores it. `onEmpty` is called
-   * when the last reader has ended.
+   * `isRepeated`: a change may be published twice, by its caller and by the run. `onEmpty` is called
+   * when the last reader ended.
    */
   constructor({ isRepeated = false, onEmpty }: { isRepeated?: boolean; onEmpty?: () => void } = {}) {
     this.#epochs = isRepeated ? new Map() : undefined;

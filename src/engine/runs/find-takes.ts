@@ -36,7 +36,7 @@ export interface EventReader<Head extends EventHead> {
 export interface Taker {
   readonly execution: Execution;
   readonly walk: Pick<Walk, "parkedBranches" | "acceptEvent">;
-  /** Returns true if an event has ended a wait of the execution. */
+  /** Returns true if an event ended a wait of the execution. */
   readonly hasTaken: (event: string) => boolean;
 }
 

@@ -5,7 +5,7 @@ import type { Execution } from "../execution.ts";
 export interface Admissible {
   /** Must not throw. */
   admit(): void;
-  /** Whether it is admitted before those that are not. @default false */
+  /** True if it is admitted before those that are not. @default false */
   readonly isFirst?: boolean;
 }
 /** Stands for a run that gets no slot: none of its steps may start. */
@@ -21,7 +21,7 @@ export interface GroupName {
 export interface GroupOptions {
   /** Max executions that wait for a place, over all groups. */
   readonly waiting: number;
-  /** The number of places of each group of a workflow. It may change at any time. */
+  /** The place count of each group of a workflow. It may change at any time. */
   readonly limitOf: (workflowId: string) => number;
 }
 /** A reservation for an execution that is being written. */
@@ -46,7 +46,7 @@ interface Group extends GroupName {
   lining: number;
   /** The number of executions that wait. */
   waiting: number;
-  /** The ends of the line of those that wait. */
+  /** The ends of the waiting line. */
   first: GroupMember | undefined;
   last: GroupMember | undefined;
 }
@@ -119,7 +119,7 @@ export class Groups {
     return this.#next(group);
   }
 
-  /** Whether an execution has a place, or waits for one. */
+  /** True if an execution has a place, or waits for one. */
   has(run: Admissible): boolean {
     return this.#places.has(run);
   }

@@ -76,7 +76,7 @@ export interface StoredWake extends Omit<Wake, "value"> {
   readonly event?: string | undefined;
 }
 
-/** The id of the event that has ended a wait. */
+/** The id of the event that ended a wait. */
 export const eventOf = ({ body }: Pick<JournalRow, "body">): string | undefined =>
   (JSON.parse(body!) as { event?: string }).event;
 

@@ -112,7 +112,7 @@ export const firstEvent: EventCursor = { seq: 0, row: 0 };
 export interface EventSource {
   /** Reads the next stored events after a place, in order; empty when there are no more. */
   readonly read: (after: EventCursor) => EventPage | Promise<EventPage>;
-  /** Whether the reader waits for more events: the execution is running, as committed, or may be resumed. */
+  /** True if the reader waits for more events: the execution is running, as committed, or may be resumed. */
   readonly isOpen: () => boolean | Promise<boolean>;
 }
 
@@ -125,8 +125,8 @@ export async function* readEvents(
   let cursor: EventCursor = { seq: afterSeq, row: 0 };
   // Events and status are committed together: all events of an execution that is not open include the closing one.
   const isOver = async (): Promise<boolean> => !(await isOpen()) && (await read(cursor)).events.length === 0;
-  // A reader that has listened from the very next event on needs nothing from the store, which lacks the live events. That may
-  // come true while the store is read.
+  // A reader whose queue begins with the very next event needs nothing from the store: it lacks live events. That may come
+  // true while the store is read.
   const hasNext = (): boolean => reader.nextSeq() === cursor.seq + 1;
   try {
     for (;;) {

@@ -18,13 +18,13 @@ export interface Change {
   readonly row: JournalRow | undefined;
   /** The rows before it, of waits that end at the same moment. */
   readonly joined?: readonly JournalRow[];
-  /** The rows that a fork begins with, and the rows of the original that they are copied from. */
+  /** The first rows of a fork, and their rows in the original. */
   readonly copies?: readonly Copy[];
-  /** The events of the copied steps that have begun with a fork. */
+  /** The events of the copied steps that began with a fork. */
   readonly copied?: readonly CopiedEvent[];
   /** The events of the decision. Those of the transitions come after them. */
   readonly events: readonly EventBody[];
-  /** The transitions, in order: that of a command or of a wake, then the walk's own. */
+  /** The transitions, in order: by a command or a wake, then the walk's own. */
   readonly transitions: readonly Transition<Value>[];
   /** True if the last transition is the walk's own. */
   readonly hasOwn: boolean;
@@ -72,7 +72,7 @@ export interface Copy {
  */
 export interface RunPort<Request = unknown> {
   readonly clock: Pick<Clock, "now" | "monotonic">;
-  /** Max bytes of the input and all values of one execution. */
+  /** Max bytes of one execution: its input and all values. */
   readonly executionBytes: number;
   /** Reserves the number of the next journal row. */
   newRow(): number;
@@ -84,11 +84,11 @@ export interface RunPort<Request = unknown> {
   alarm(times: NextTimes | undefined, isIdle: boolean): void;
   /** Searches the events that branches may take. `onFound` is called later, once. */
   findEvents(onFound: (found: FoundTakes) => void): void;
-  /** The journal has everything: the execution has ended, or is suspended with nothing in flight. */
+  /** The journal has everything: the execution ended, or is suspended with nothing in flight. */
   leave(): void;
 }
 
-/** The next times of a run: that of a duration by the monotonic clock, that of a date by the wall clock. */
+/** The next times of a run: for durations by the monotonic clock, for dates by the wall clock. */
 export interface NextTimes {
   readonly elapsed?: number | undefined;
   readonly date?: number | undefined;
@@ -104,7 +104,7 @@ export interface CommitOutcome {
 
 /** The facts about stored rows that are not in them. */
 export interface ReplayFacts {
-  /** The time by which durations are measured that began with a row; undefined if they follow the wall clock. */
+  /** The present by the clock of a row, for durations since that row; undefined if they follow the wall clock. */
   readonly nowOf?: (row: number) => number | undefined;
   /** True if the walk's own transition after a row (0: the start) was preceded by a command. That is the next row, or comes. */
   readonly wasPreceded?: (row: number) => boolean;

@@ -15,7 +15,7 @@ interface WaitParts<Request> {
 }
 /** The run whose waits end. */
 interface WakingRun<Request> {
-  /** Whether a wait may end by itself now. */
+  /** True if a wait may end by itself now. */
   readonly mayWake: boolean;
   wake(wakes: readonly StoredWake[], request: Request | undefined): void;
   time(): void;
@@ -28,7 +28,7 @@ export class RunWaits<Request> {
   /** There may be events that no search has found. */
   #hasNews = false;
   #isSearching = false;
-  /** The ids of the events that have ended waits of this execution. */
+  /** The ids of taken events: each has ended a wait. */
   #taken: Set<string> | undefined;
 
   constructor(parts: WaitParts<Request>) {
@@ -45,12 +45,12 @@ export class RunWaits<Request> {
   news(): void {
     this.#hasNews = true;
   }
-  /** A wait has ended. */
+  /** A wait ended. */
   ended(row: JournalRow): void {
     const event = eventOf(row);
     if (event !== undefined) (this.#taken ??= new Set()).add(event);
   }
-  /** Whether an event has ended a wait of this execution. */
+  /** True if an event ended a wait of this execution. */
   hasTaken(event: string): boolean {
     return this.#taken?.has(event) ?? false;
   }
@@ -98,10 +98,10 @@ export class RunWaits<Request> {
 }
 
 /**
- * The times of one run: the ends of retry delays, and those for which branches wait.
+ * The times of one run: the ends of retry delays and of waits.
  *
- * A duration is measured by the monotonic clock. After a replay, the time until then is measured by a clock that the backend
- * chooses. A date follows the wall clock.
+ * A duration is measured by the monotonic clock. After a replay, the backend chooses the clock for the time before. A date
+ * follows the wall clock.
  *
  * An attempt may start or not by one reading of the monotonic clock (`now`), which the caller passes to all its questions: an
  * attempt whose time comes between two readings would have neither a start nor a next time.

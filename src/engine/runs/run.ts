@@ -22,9 +22,8 @@ type Progress = Pick<ExecutionState, "status" | "epoch">;
 /**
  * The loop of one execution that this process drives.
  *
- * It owns the order of the changes of its execution, the attempts that wait for their start, and the times for which its
- * branches wait while it runs. It takes one input at a time and handles it to its end. It never waits, never writes by
- * itself, and never answers a caller.
+ * It owns the order of changes, the attempts before their start, and the times for which branches wait. It takes one input at
+ * a time and handles it to its end. It never waits, never writes by itself, and never answers a caller.
  *
  * R1. Every change goes through `#advance`: decide → commit → publish → start.
  * R2. Nothing of a change is started before its commit. `decided` is ahead of `committed` by what is being written.
@@ -45,7 +44,7 @@ export class Run<Request = unknown> {
   #isParked = false;
   /** The number of the last event decided. */
   #seq = 0;
-  /** The bytes of the input and of all rows. */
+  /** The bytes of the input and all rows. */
   #bytes: number;
   /** The number of changes that are being written. */
   #writing = 0;
@@ -103,7 +102,7 @@ export class Run<Request = unknown> {
     }, request);
   }
 
-  /** Whether a wait may end by itself: not while the execution is suspended from outside, or has ended. */
+  /** True if a wait may end by itself: not while the execution is suspended from outside, or ended. */
   get mayWake(): boolean {
     if (this.#isStopped || this.#isPreceded) return false;
     const { status, epoch } = this.#committed;
@@ -112,12 +111,12 @@ export class Run<Request = unknown> {
     return status === "suspended" && this.#isParked && this.decided.epoch === epoch;
   }
 
-  /** Whether an event has ended a wait of this execution. */
+  /** True if an event ended a wait of this execution. */
   hasTaken(event: string): boolean {
     return this.#waits?.hasTaken(event) ?? false;
   }
 
-  /** An attempt has ended, or was not started. */
+  /** An attempt ended, or was not started. */
   end(plan: AttemptPlan, result: AttemptResult | typeof notStarted): void {
     if (this.#isReleased) return;
     this.#unended--;
@@ -233,7 +232,7 @@ export class Run<Request = unknown> {
       return this.#leaveIfIdle();
     }
     const waits = this.#waits;
-    // Waits that end continue when that is committed.
+    // Branches continue once the end of their waits is committed.
     if (waits?.mayEnd && waits.end(request)) return;
     const now = waits ? this.#port.clock.monotonic() : 0;
     for (const plan of this.#starts.splice(0)) {
@@ -257,7 +256,7 @@ export class Run<Request = unknown> {
     }
   }
 
-  /** Leaves if the journal has everything: the execution has ended, or is suspended with nothing in flight. */
+  /** Leaves if the journal has everything: the execution ended, or is suspended with nothing in flight. */
   #leaveIfIdle(): void {
     const { status } = this.#committed;
     if (this.#isReleased || status === "running" || this.isAhead || this.#waits?.isSearching) return;
@@ -279,16 +278,16 @@ export class Run<Request = unknown> {
     this.stop();
   }
 
-  /** Whether changes were decided that are not committed, or never will be. */
+  /** True if changes were decided that are not committed, or never will be. */
   get isAhead(): boolean {
     return this.#writing > 0 || this.decided.epoch !== this.#committed.epoch;
   }
-  /** Whether an attempt may start now. */
+  /** True if an attempt may start now. */
   get mayStart(): boolean {
     if (this.#isStopped || this.#isPreceded) return false;
     return this.#committed.status === "running" && this.decided.status === "running";
   }
-  /** Whether an attempt or a branch waits for a time. */
+  /** True if an attempt or a branch waits for a time. */
   get hasTimes(): boolean {
     return this.#waits?.agenda.hasTimes ?? false;
   }

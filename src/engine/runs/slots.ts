@@ -11,7 +11,7 @@ import {
 const maxPasses = 256;
 const noGroups: GroupOptions = { waiting: 0, limitOf: () => Infinity };
 
-/** Max running executions, max waiting ones, and max bytes of stored values of those that run. */
+/** Max running executions, max waiting ones, and max value bytes of the running ones. */
 export interface SlotLimits {
   readonly running: number;
   readonly queued: number;
@@ -32,13 +32,13 @@ export class Slots {
   readonly #max: SlotLimits;
   readonly #groups: Groups;
   /**
-   * The bytes of each. A `Map` would retain runs that have left: when V8 replaces its table, the old one refers to the new one, and
-   * one that is in the old generation keeps all later ones until the next full collection.
+   * The bytes of each. A `Map` would retain former runs: when V8 replaces its table, the old one refers to the new one. A
+   * table in the old generation keeps all later ones until the next full collection.
    */
   readonly #running = new WeakMap<Admissible, number>();
   #runningCount = 0;
   readonly #queue = new Map<Admissible, number>();
-  /** Those that are admitted before the queue: children of executions that run, and the returns of lent slots. */
+  /** The queue before the queue: children of running executions, and returns of lent slots. */
   readonly #firstQueue = new Map<Admissible, number>();
   readonly #queues = [this.#firstQueue, this.#queue];
   /** Those that have lent their slot, and what waits in the queue to give it back. */
@@ -51,7 +51,7 @@ export class Slots {
   #passed: { readonly run: Admissible | undefined; count: number } = { run: undefined, count: 0 };
   #isAdmitting = false;
 
-  /** Whether so many have been admitted before a run that is too large for now that no other may be. */
+  /** True if too many have passed a run that is too large for now. */
   get #isPassedEnough(): boolean {
     return this.#passed.count >= maxPasses;
   }
@@ -97,12 +97,12 @@ export class Slots {
     return this.#groups.reserve(group);
   }
 
-  /** Whether a run waits for a slot. */
+  /** True if a run waits for a slot. */
   isQueued(run: Admissible): boolean {
     return this.#queue.has(run) || this.#firstQueue.has(run);
   }
 
-  /** Whether a run has a slot, has lent it, or waits for one or for a place in its group. */
+  /** True if a run has a slot, has lent it, or waits for one or for a place in its group. */
   has(run: Admissible): boolean {
     return this.#running.has(run) || this.isQueued(run) || this.#lent.has(run) || this.#groups.has(run);
   }

@@ -31,7 +31,7 @@ export class Waiters {
     waiter.reject(reason);
   }
 
-  /** Tells the waiters of an execution that it is suspended or has ended. */
+  /** Tells the waiters of an execution that it is suspended or ended. */
   notify(id: string, state: ExecutionState): void {
     const waiters = this.#byId.get(id);
     if (!waiters) return;

@@ -5,7 +5,7 @@ import type { HistoryPages } from "../contract/engine.ts";
 import { StepHistory, type DescribedExecution, type HistoryOptions, type StepRecord } from "./step-history.ts";
 
 /**
- * Returns the steps of an execution that have begun and are asked for, in the order of begin. Other work of the process runs
+ * Returns the steps of an execution that began and are asked for, in the order of begin. Other work of the process runs
  * after every 250 rows.
  */
 export async function readSteps(

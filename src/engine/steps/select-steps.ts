@@ -56,7 +56,7 @@ export interface StepSelection {
   readonly after?: number | undefined;
   /** Max steps that are needed. @default all */
   readonly limit?: number | undefined;
-  /** Whether steps in loops are left out, except those that `under`, `path` or `status` names. @default false */
+  /** True if steps in loops are left out, except those that `under`, `path` or `status` names. @default false */
   readonly isFolded?: boolean | undefined;
 }
 

@@ -31,7 +31,7 @@ export interface HistoryOptions extends StepSelection {
  * S3. A step that ran again, because the execution went back, has the record of its last run. A loop that ran again has only
  *     the iterations of its last run.
  * S4. Steps that a fork has copied have events of their own (`CopiedEvent`), with the times of the original.
- * S5. An iteration that has ended leaves its output, and the records that are asked for (`StepRuns`).
+ * S5. An iteration that ended leaves its output, and the records that are asked for (`StepRuns`).
  */
 export class StepHistory {
   readonly #execution: Execution;
@@ -66,7 +66,7 @@ export class StepHistory {
     for (const { events, at } of this.#held.splice(0)) this.#publish(events, at);
   }
 
-  /** The steps that have begun and are asked for, in the order of begin. */
+  /** The steps that began and are asked for, in the order of begin. */
   records(): StepRecord[] {
     this.#publishHeld();
     return this.#runs.records(this.#judgeAll(this.#endedAt));
@@ -133,7 +133,7 @@ export class StepHistory {
     return fork ? Math.max(at, startAt) : at;
   }
 
-  /** A wait has ended by itself. */
+  /** A wait ended by itself. */
   #wake(run: StepRun, row: JournalRow): StepRun {
     this.#suspendedBy = undefined;
     run.readyAt = row.at;
@@ -174,7 +174,7 @@ export class StepHistory {
     }
   }
 
-  /** Ends the items that released failures have ended, of the steps with this beginning of the path. */
+  /** Ends the items with released failures, of the steps under this path. */
   #collectReleased(prefix: string, at: number): void {
     const inside = this.#released.filter(({ node }) => node.path.startsWith(prefix));
     if (inside.length === 0) return;
@@ -207,7 +207,7 @@ export class StepHistory {
     }
   }
 
-  /** The steps that failed continue, and those that were aborted because of it. */
+  /** Failed steps continue, and so do the aborted ones beside them. */
   #retry(at: number): void {
     const endedAt = this.#endedAt ?? at;
     const verdicts = this.#judgeAll(endedAt);

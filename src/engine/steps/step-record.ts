@@ -3,7 +3,7 @@ import type { Value } from "../walk/value.ts";
 import type { ParkedStep } from "./parked-step.ts";
 import type { StepNode } from "./step-tree.ts";
 
-/** A step that has begun, or an iteration of a loop, as its journal tells. Values over 1 KB are references to rows. */
+/** A step that began, or an iteration of a loop, as its journal tells. Values over 1 KB are references to rows. */
 export interface StepRecord {
   readonly node: StepNode;
   /** The path of the step, or the iteration, that contains it. */
@@ -23,7 +23,7 @@ export interface StepRecord {
   readonly count?: IterationCount | undefined;
 }
 
-/** The number of iterations of a loop by status, and of all of them: of `andForEach` also those that have not begun. */
+/** The iteration counts of a loop, by status and in total: `andForEach` counts those before their start too. */
 export type IterationCount = { readonly [Status in StepStatus]?: number } & { readonly total: number };
 
 /** One run of a step's own code: its function, its conditions, or the checks and the map of a sub-workflow or an item. */
@@ -38,7 +38,7 @@ export interface StepAttempt {
 
 export const stepStatuses = ["waiting", "running", "suspended", "success", "skipped", "error", "aborted"] as const;
 /**
- * The status of a step that has begun.
+ * The status of a step that began.
  * - running    its code, or that of a step inside it, runs
  * - waiting    an attempt has failed and the next one has no result yet, it sleeps or waits for an event while the execution
  *              runs, or the execution is suspended beside it

@@ -19,7 +19,7 @@ export interface StepFailure {
   /** The stable key of its entry. */
   readonly entry: string;
   readonly isFinal: boolean | undefined;
-  /** Whether the execution failed with it. */
+  /** True if the execution failed with it. */
   endsExecution: boolean;
   /** It was recorded while the execution was suspended by request: nothing follows from it before the resume. */
   isHeld: boolean;
@@ -33,7 +33,7 @@ interface StepEnd extends Partial<Pick<StepFailure, "row" | "message">> {
   readonly at: number;
 }
 
-/** A step that has begun, or an iteration of a loop, as far as the journal has been read. */
+/** A step that began, or an iteration of a loop, as far as the journal has been read. */
 export class StepRun {
   readonly node: StepNode;
   /** The place in the order of begin. */
@@ -42,7 +42,7 @@ export class StepRun {
   readonly input: SharedValue;
   /** The run of the step, or the iteration, that contains this one. */
   readonly outer: StepRun | undefined;
-  /** The steps inside this one that have begun in this run. Of a loop: the iterations that have not ended. */
+  /** The steps inside this one that began in this run. Of a loop: the iterations that have not ended. */
   readonly inner: StepRun[] = [];
   /** The iterations, if it is a loop. */
   readonly loop: LoopRun | undefined;
@@ -59,7 +59,7 @@ export class StepRun {
   suspensions: number = 0;
   /** It waits for a person, a time or an event. */
   parked: ParkedStep | undefined;
-  /** The entry of a wait that begins after the resume of an execution that was suspended by request. */
+  /** The entry of a wait that begins after the resume: the execution is suspended by request. */
   heldWait: JournalRow | undefined;
   /** The results of its own code by suffix: `` a function, `?` a condition, `<` and `/>` checks, `>` a map. */
   readonly results: Map<string, Value> = new Map();
@@ -129,7 +129,7 @@ export class StepRun {
     return this.isItem && results.has("<") ? { value: results.get("<") } : input;
   }
 
-  /** The input of the first step of a sub-workflow. The check of a replaced value has seen the value itself. */
+  /** The input of the first step in a sub-workflow. The check of a replaced value has seen the value itself. */
   get #checkedInput(): SharedValue {
     const { input, results } = this;
     if (!results.has("<")) return input;
@@ -142,14 +142,14 @@ export class StepRun {
     return last.isReplaced ? redacted : { value: this.results.get("/>") };
   }
 
-  /** Adds an attempt that has ended. One that has failed has the key of its row. */
+  /** Adds an attempt that ended. One that has failed has the key of its row. */
   addAttempt(endAt: number, error?: StoredError, key?: string): void {
     this.attempts.push({ attempt: this.attempt, startAt: this.readyAt, endAt, ...(error && { error, key }) });
     if (this.attempts.length > maxAttempts) this.attempts.shift();
     this.readyAt = endAt;
   }
 
-  /** Whether its own code has started and has no result yet. */
+  /** True if its own code has started and has no result yet. */
   get isInFlight(): boolean {
     const { node, inner, results, parked, failure } = this;
     if (parked || failure) return false;
@@ -157,7 +157,7 @@ export class StepRun {
     if (inner.length > 0) return false;
     const { shape, passesOn, items } = node.traits;
     if (shape === "choice") return results.size < (passesOn ? 1 : node.children.length);
-    // An item that has begun without a step is in its `map`.
+    // An item that began without a step is in its `map`.
     return (shape === "leaf" || shape === "wait" || items === "list") && results.size === 0;
   }
 
@@ -166,22 +166,22 @@ export class StepRun {
     return this.iteration !== undefined && this.node.traits.items === "list";
   }
 
-  /** Whether the last step of an iteration has completed. */
+  /** True if the last step of an iteration has completed. */
   get isBodyComplete(): boolean {
     const last = this.inner.at(-1);
     return last?.end !== undefined && last.node.index === this.node.children.at(-1)?.index;
   }
 }
 
-/** The iterations of a loop. Of those that have ended it keeps the number, the output, and the records that are asked for. */
+/** The iterations of a loop. Of ended ones it keeps the number, the output and the requested records. */
 export class LoopRun {
   /** The beginning of `andForEach`; undefined before, and for the other loops. */
   start: LoopStart | undefined;
-  /** The number of the row of its beginning. */
+  /** The row number of its beginning. */
   row: number = 0;
-  /** The number of iterations that have begun. */
+  /** The number of iterations that began. */
   begun = 0;
-  /** The number of iterations that have ended, by status. */
+  /** The number of iterations that ended, by status. */
   readonly ended: Map<StepStatus, number> = new Map();
   readonly #outputs: SharedValue[] = [];
   #last: SharedValue = none;
@@ -207,12 +207,12 @@ export class LoopRun {
     return index === 0 ? input : this.#last;
   }
 
-  /** Whether another item begins now. */
+  /** True if another item begins now. */
   hasNext(open: number): boolean {
     return this.start !== undefined && this.begun < this.start.count && open < this.start.concurrency;
   }
 
-  /** An iteration has ended: with an output, or in a loop that collects them with a failure. */
+  /** An iteration ended: with an output, or in a loop that collects them with a failure. */
   end(index: number, status: StepStatus, output: SharedValue, error: string | undefined): void {
     this.ended.set(status, (this.ended.get(status) ?? 0) + 1);
     this.#last = output;
@@ -225,12 +225,12 @@ export class LoopRun {
     return joinShared(this.#outputs);
   }
 
-  /** The records of steps in iterations that have ended. */
+  /** The records of steps in iterations that ended. */
   get records(): readonly StepRecord[] {
     return this.#records;
   }
 
-  /** Adds such records. The first `most` of them in the order of begin are kept. */
+  /** Adds such records. The first `max` of them are kept, in the order of begin. */
   keep(records: readonly StepRecord[], max: number): void {
     for (const record of records) this.#records.push(record);
     if (this.#records.length > 2 * max)

@@ -13,17 +13,17 @@ interface RunsOptions extends StepSelection {
 }
 
 /**
- * The runs of the steps of one execution, by path.
+ * The step runs of one execution, by path.
  *
  * The items of a loop have no events of their own. An item begins with its first step; one with a `map` when it has a place
- * (`fill`). It ends with its last step, an iteration of the other loops with its condition. Then its runs are dropped, and
- * the records that are asked for remain.
+ * (`fill`). It ends with its last step; an iteration of other loops ends with its condition. Then its runs are dropped, and
+ * the requested records remain.
  */
 export class StepRuns {
   readonly #tree: StepTree;
   readonly #input: SharedValue;
   readonly #isAsked: (record: StepRecord) => boolean;
-  /** Max records of ended iterations that a loop keeps: those of one page, and one that says that there are more. */
+  /** Max records of ended iterations that a loop keeps: one page, and one more if there are more. */
   readonly #max: number;
   readonly #after: number;
   readonly #delayOf: DelayOf;
@@ -93,7 +93,7 @@ export class StepRuns {
     this.#unfilled.add(run);
   }
 
-  /** Begins the items that have a place. Those without a `map` have begun with their first step. */
+  /** Begins the items that have a place. Those without a `map` began with their first step. */
   fill(at: number): void {
     for (const run of this.#unfilled) {
       if (isTooLate(run)) continue; // a retry lets it begin
@@ -111,7 +111,7 @@ export class StepRuns {
     return iteration;
   }
 
-  /** An iteration has ended; with a failure, if its loop collects them. */
+  /** An iteration ended; with a failure, if its loop collects them. */
   endIteration(iteration: StepRun, at: number, error?: string): void {
     const outer = iteration.outer!; // its loop
     const loop = outer.loop!;
@@ -178,14 +178,14 @@ function endFailed(run: StepRun): void {
   if (failure) run.end = { status: "error", row: failure.row, at: failure.at, message: failure.message };
 }
 
-/** Whether a step has ended, or one around it. */
+/** True if a step ended, or one around it. */
 function isOver(run: StepRun): boolean {
   for (let one: StepRun | undefined = run; one; one = one.outer) if (one.end) return true;
   return false;
 }
 
 /**
- * Whether a step around a loop has failed before the loop could begin: both were recorded while the execution was suspended
+ * True if a step around a loop has failed before the loop could begin: both were recorded while the execution was suspended
  * by request.
  */
 function isTooLate({ outer, loop }: StepRun): boolean {

@@ -20,14 +20,14 @@ export interface StepNode {
   readonly children: readonly StepNode[];
   /** The step before it, in the workflow, the sub-workflow or the loop. Undefined for the first one, and for branches. */
   readonly before: StepNode | undefined;
-  /** Whether its values are kept out of what is shown. */
+  /** True if its values are kept out of what is shown. */
   readonly isRedacted: boolean;
 }
 
-/** The meaning of a path of an execution: a step of the definition, or one iteration of a loop. */
+/** The meaning of a path: a step of the definition, or one loop iteration. */
 export interface StepPath {
   readonly node: StepNode;
-  /** The number, if the path is that of an iteration of the loop `node`. */
+  /** The number, if the path is an iteration of the loop `node`. */
   readonly iteration?: number | undefined;
   /** The path of the innermost loop around it. */
   readonly loop?: string | undefined;
@@ -51,7 +51,7 @@ export class StepTree {
     return found?.iteration === undefined ? found?.node : undefined;
   }
 
-  /** Reads a path: the number that follows the id of a loop is not part of the definition. */
+  /** Reads a path: the number after a loop id is not part of the definition. */
   parse(path: string): StepPath | undefined {
     if (!this.#hasLoops) return toStepPath(this.#nodes.get(path));
     const known = this.#parsed.get(path);
@@ -84,7 +84,7 @@ const maxParsed = 256;
 
 const toStepPath = (node: StepNode | undefined, loop?: string): StepPath | undefined => node && { node, loop };
 
-/** The node of one iteration of a loop. */
+/** The node of one loop iteration. */
 export function toIterationNode(loop: StepNode, index: number): StepNode {
   const { items } = loop.traits;
   const own = { type: items === "list" ? "item" : "iteration", traits: { shape: "sequence", items } as const };

@@ -4,7 +4,7 @@ import { maxMessages, maxPageBytes, windowSize } from "../contract/conversations
 interface RowKind {
   readonly id?: string | null | undefined;
   readonly role: string;
-  /** Whether the row is older than format 10, and so has one model message. */
+  /** True if the row is older than format 10, and so has one model message. */
   readonly isOld: boolean;
 }
 
@@ -23,7 +23,7 @@ export const numberOf = (id: string | undefined): number | undefined => {
 };
 
 /**
- * The rows of the window of a turn. They are added from the last one back. The last one is always taken. Those that do not
+ * The window rows of a turn. They are added from the last one back. The last one is always taken. Those that do not
  * fit into `maxBytes`, and all before them, are left out, and counted as far as the window would reach.
  */
 export class MessageWindow<Row extends { readonly role: string }> {
@@ -55,7 +55,7 @@ export class MessageWindow<Row extends { readonly role: string }> {
   }
 }
 
-/** The rows of a page of messages. They are added from the last one back. */
+/** The rows of a message page. They are added from the last one back. */
 export class MessagePage<Row extends RowKind> {
   readonly #limit: number;
   readonly #rows: Row[] = [];

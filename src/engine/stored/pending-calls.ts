@@ -2,8 +2,8 @@ import { invalidCursor, type ConversationKey } from "./stored-conversation.ts";
 import type { JsonText } from "../../core/json.ts";
 
 /**
- * A tool call of a stored answer that waits for something outside of its turn. The answer is continued by another turn, when
- * every call of it has an outcome. `type` says what it waits for.
+ * A tool call in a stored answer that waits for something outside. The answer is continued by another turn, when each of its
+ * calls has an outcome. `type` says what it waits for.
  */
 export interface PendingCall {
   readonly type: "approval" | "execution";
@@ -13,7 +13,7 @@ export interface PendingCall {
   readonly messageId: string;
   readonly toolCallId: string;
   readonly toolName: string;
-  /** The agents that were asked, if the call waits for an approval of a tool of the last of them. That tool is `toolName`. */
+  /** The asked agents, if the call waits for an approval. The last of them has the tool `toolName`. */
   readonly via?: readonly string[] | undefined;
   /** Empty once there is an outcome: the message has it. */
   readonly input: JsonText;
@@ -25,7 +25,7 @@ export interface PendingCall {
 
 /** The outcome of a call that has waited. Written once. */
 export interface CallOutcome {
-  /** True for a call that waited for an execution, which has ended. */
+  /** True for a call whose execution is over. */
   readonly approved: boolean;
   readonly reason?: string | undefined;
   /** The user that decided. Undefined: the conversation has continued without it. */
@@ -38,7 +38,7 @@ export type Approver = Readonly<Record<string, unknown>>;
 /** The calls of an answer that wait. */
 export interface WaitingCalls {
   readonly calls: readonly PendingCall[];
-  /** The facts of the call of the agent that asked, for the turn that continues the answer. */
+  /** The facts of the asking agent call, for the turn that continues the answer. */
   readonly origin: JsonText;
 }
 /** The outcome of a call, by its id. */

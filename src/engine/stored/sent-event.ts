@@ -9,7 +9,7 @@ export type Sender = "code" | "anonymous" | `user ${string}`;
 export const toUserSender = (userId: string | undefined): Sender =>
   userId === undefined ? "anonymous" : `user ${userId}`;
 
-/** An event that was sent to the executions that wait for it. */
+/** An event for the executions that wait for it. */
 export interface SentEvent {
   /** The id that the sender has chosen, and the sender (`toStoredId`): no other sender can take it. */
   readonly id: string;
@@ -19,7 +19,7 @@ export interface SentEvent {
   readonly data: JsonText | undefined;
   /** Only executions of this user get it; undefined for all. */
   readonly userId?: string | undefined;
-  /** Whether code has sent it, not a request. */
+  /** True if code has sent it, not a request. */
   readonly isFromCode: boolean;
 }
 
@@ -28,7 +28,7 @@ export const longestKey = 256;
 
 /** The id of an event in the store and in journals. The id of a sender has no spaces. */
 export const toStoredId = (id: string, sender: Sender): string => `${id} ${sender}`;
-/** The id that the sender has chosen. Versions that did not know senders stored only that. */
+/** The id that the sender has chosen. Versions without senders stored only that. */
 export const toSentId = (storedId: string): string => storedId.split(" ", 1)[0]!;
 /** Empty for an event of such a version. */
 export const senderOf = (storedId: string): string => storedId.slice(toSentId(storedId).length + 1);
@@ -36,6 +36,6 @@ export const senderOf = (storedId: string): string => storedId.slice(toSentId(st
 /** The result of sending: the event is stored, is stored already, or its id is that of another event. */
 export type Sending = "stored" | "known" | "conflict";
 
-/** Whether an event with a known id is the same event, sent again. */
+/** True if an event with a known id is the same event, sent again. */
 export const isSameEvent = (one: SentEvent, other: SentEvent): boolean =>
   (["name", "key", "data", "userId", "isFromCode"] as const).every((field) => one[field] === other[field]);

@@ -19,13 +19,13 @@ export interface StoredConversation {
   readonly updatedAt: number;
   /** The number of messages, as a client sees them. */
   readonly messageCount: number;
-  /** Whether a turn runs or waits. */
+  /** True if a turn runs or waits. */
   readonly isRunning: boolean;
   /** The place in the list of its owner. */
   readonly cursor: string;
 }
 
-/** A page of the conversations of one user with one agent, newest first by their creation. */
+/** A page of conversations between one user and one agent, newest first by their creation. */
 export interface ConversationFilter extends ConversationOwner {
   readonly limit: number;
   /** The cursor of the conversation before the page. @default the newest is the first */
@@ -42,7 +42,7 @@ export interface Renaming {
   readonly from?: string | undefined;
 }
 
-/** Max characters of a title that is made from a message, and of one that is given. */
+/** Max characters of a title made from a message, and of a given one. */
 const maxWords = 60;
 export const maxTitle = 200;
 

@@ -14,7 +14,7 @@ const fullRows = 256;
 /** Max rows that wait while the store cannot be written. */
 const maxRows = 10_000;
 
-/** Usage that waits for its write, so that many calls share a commit. Calls of one row are added up at once. */
+/** Usage before its write: many calls share a commit. Calls of one row are added up at once. */
 export class UsageQueue {
   readonly #options: UsageQueueOptions;
   #rows = new Map<string, UsageRow>();

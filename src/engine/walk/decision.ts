@@ -6,8 +6,8 @@ import type { EntrySuffix } from "./journal-keys.ts";
 import type { Value } from "./value.ts";
 
 /**
- * The result of one journal entry. `isFinal` says that a failure is not retried. It is decided by the code that failed, so
- * that a replay by code with another `retry` leads to the same place. Rows of older versions do not have it.
+ * The result of one journal entry. `isFinal` says that a failure is not retried. The failing code decides it: a replay by
+ * code with another `retry` leads to the same place. Rows of older versions do not have it.
  */
 export type EntryResult<V = Value> = { readonly at: number } & (
   | { readonly value: V }
@@ -15,7 +15,7 @@ export type EntryResult<V = Value> = { readonly at: number } & (
   | { readonly error: StoredError; readonly isFinal?: boolean | undefined }
   | { readonly suspended: { readonly reason: string; readonly data?: V | undefined; readonly due?: Due | undefined } }
 );
-/** The beginning of `andForEach`. Changed code does not change a loop that has begun. */
+/** The beginning of `andForEach`. Changed code does not change a loop that began. */
 export interface LoopStart {
   readonly count: number;
   readonly concurrency: number;
@@ -29,7 +29,7 @@ export type AttemptResult = EntryResult<JsonText | undefined> & {
   readonly hasRecords?: true | undefined;
 };
 
-/** One input of a walk, in the order of the journal: the end of an entry or of a wait, or a transition made from outside. */
+/** One input of a walk, in journal order: the end of an entry or a wait, or a transition made from outside. */
 export type JournalInput =
   | { readonly key: string; readonly result: EntryResult }
   | { readonly wake: Wake }
@@ -57,7 +57,7 @@ export interface Decision {
   readonly aborts: readonly AbortPlan[];
   /** The waits that begin. */
   readonly parks: readonly ParkedBranch<Value>[];
-  /** The transition to make: the workflow has ended, or only parked branches remain. */
+  /** The transition to make: the workflow ended, or only parked branches remain. */
   readonly transition?: Transition<Value> | undefined;
 }
 
@@ -84,10 +84,10 @@ export interface AbortPlan {
   readonly key: string;
   readonly reason: string;
 }
-/** The data of a resume, and its caller; or that of a wake, which has none. */
+/** The data of a resume and its caller; or the data of a wake. */
 export interface ResumeInput {
   readonly data: Value;
   readonly by: Caller | undefined;
-  /** The wait has ended by itself. */
+  /** The wait ended by itself. */
   readonly isWake?: true;
 }

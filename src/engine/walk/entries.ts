@@ -29,7 +29,7 @@ export class WalkState {
   generation = 0;
   /** The index of the top-level step that the walk has reached. */
   stepIndex = 0;
-  /** The number of entries of each stable key. */
+  /** The entry count of each stable key. */
   readonly #counts = new Map<string, number>();
 
   constructor(codes: CodeTable, { id, startAt, fork }: Execution) {
@@ -50,7 +50,7 @@ export class WalkState {
     return this.generation === 0 && this.stepIndex < this.#firstIndex;
   }
 
-  /** Returns the number of the next entry of a stable key. One that is aborted has no journal row. */
+  /** Returns the next entry count of a stable key. An aborted entry has no journal row. */
   nextCount(stableKey: string): number {
     const count = (this.#counts.get(stableKey) ?? 0) + 1;
     this.#counts.set(stableKey, count);

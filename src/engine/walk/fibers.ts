@@ -15,7 +15,7 @@ interface Fiber {
   readonly fork: Fork | undefined;
   /** The place among the branches of the fork. */
   readonly index: number;
-  /** The branch has ended, or was killed. */
+  /** The branch ended, or was killed. */
   over: boolean;
   /** Its entry, or its fork, has failed for good. */
   isFailed?: boolean;
@@ -30,15 +30,15 @@ interface Fiber {
 interface Fork {
   readonly plan: ForkPlan;
   readonly parent: Fiber;
-  /** The branches that have begun and not ended, in their order. */
+  /** The open branches, in their order. */
   readonly open: Map<number, Fiber>;
   readonly ends: BranchEnd[];
-  /** The number of branches that have begun. */
+  /** The number of branches that began. */
   begun: number;
   /** The number of open branches that have failed. */
   failed: number;
 }
-/** A fiber that can continue, and the value that it continues with. */
+/** A fiber that can continue, and the value to continue with. */
 type Ready = { fiber: Fiber; send?: unknown };
 
 /**
@@ -105,7 +105,7 @@ export class Fibers {
     return [...this.#open()].flatMap(({ parked }) => (parked && this.parked.has(parked.key) ? parked : []));
   }
 
-  /** Hands a parked branch the data of a resume, or what has ended its wait. */
+  /** Hands a parked branch the data of a resume, or what ended its wait. */
   resume(key: string, resumed: ResumeInput): void {
     const fiber = this.parked.get(key)!;
     this.parked.delete(key);
@@ -120,8 +120,8 @@ export class Fibers {
   }
 
   /**
-   * Lets every branch continue until each waits for something. All that follows from one input comes before the next one, so
-   * inputs that came while the walk was paused, or together, lead to the same place as if each had come alone.
+   * Lets every branch continue until each waits for something. Everything from one input comes before the next one: inputs
+   * taken together, or while the walk was paused, lead to the same place as single ones.
    */
   advance(): void {
     for (;;) {
@@ -131,7 +131,7 @@ export class Fibers {
     }
   }
 
-  /** The attempts to start and to abort, and the waits that have begun, since the last call. */
+  /** The attempts to start and to abort, and the waits that began, since the last call. */
   takePlans(): { starts: AttemptPlan[]; aborts: AbortPlan[]; parks: ParkedBranch<Value>[] } {
     const plans = { starts: this.#starts, aborts: this.#aborts, parks: this.#parks };
     this.#starts = [];

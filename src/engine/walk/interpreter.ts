@@ -64,13 +64,13 @@ export class Interpreter {
     this.#pausedBy = "decision";
   }
 
-  /** The keys of the entries that a branch waits for, and of what ends the waits of others. */
+  /** The keys of awaited entries, and the wake keys of parked branches. */
   *waitingKeys(): Generator<string> {
     yield* this.#fibers.waiting.keys();
     yield* this.#fibers.parked.keys();
   }
 
-  /** Whether a branch waits for an entry, or for the end of a wait. */
+  /** True if a branch waits for an entry, or for the end of a wait. */
   isWaitingFor(key: string): boolean {
     return this.#fibers.waiting.has(key) || this.#fibers.parked.has(key);
   }
@@ -110,7 +110,7 @@ export class Interpreter {
     this.#fibers.deliver(key, result);
   }
 
-  /** A wait has ended by itself. An execution that is suspended for it is running again. */
+  /** A wait ended by itself. An execution that is suspended for it is running again. */
   #wake({ key, at, value }: Wake): void {
     this.#state.reach(at);
     this.#pausedBy = undefined;
@@ -122,7 +122,7 @@ export class Interpreter {
     this.#state.clock = command.at;
     if (command.to === "running") {
       if (command.isRetry) this.#fibers.retry();
-      // A wake on other code: no wait has ended, the server suspends the execution next.
+      // A wake on other code: no wait ended, the server suspends the execution next.
       else if (!command.isWake) this.#resume(command.stepId, { data: command.data, by: command.by });
       this.#pausedBy = undefined;
       return;
@@ -141,7 +141,7 @@ export class Interpreter {
     if (index >= 0 && index in this.#stepData) this.#goBack(index, resumed);
   }
 
-  /** Forgets the outputs of later steps, and that they have begun. The steps from here on run under new journal keys. */
+  /** Forgets the outputs of later steps, and that they began. The steps from here on run under new journal keys. */
   #goBack(index: number, resumed: ResumeInput): void {
     this.#state.generation++;
     this.outputs = new Map([...this.outputs].filter(([, { stepIndex }]) => stepIndex < index));
@@ -156,8 +156,8 @@ export class Interpreter {
     const { ended, waiting } = this.#fibers;
     if (ended && "error" in ended) return { at, to: "error", error: ended.error };
     if (ended) return { at, to: "completed", result: ended.value };
-    if (waiting.size > 0 || this.#state.isCopied) return undefined; // the waits of copied steps have ended
-    const parked = this.#fibers.parkedBranches(); // not empty: nothing has ended and no entry is waited for, so F2 leaves only these
+    if (waiting.size > 0 || this.#state.isCopied) return undefined; // the waits of copied steps ended
+    const parked = this.#fibers.parkedBranches(); // not empty: nothing ended and no entry is waited for, so F2 leaves only these
     return isShortWait(parked, at) ? undefined : { at, to: "suspended", ...toPending(parked) };
   }
 
@@ -235,7 +235,7 @@ export class Interpreter {
 
 export type Outputs = Map<string, { readonly value: Value; readonly stepIndex: number }>;
 
-/** The path of an iteration of a loop: `each/3`. */
+/** The path of a loop iteration: `each/3`. */
 const isIteration = /\/\d+$/;
 
 /** Checks the last value of a workflow against its `result` schema. */

@@ -11,8 +11,8 @@ type Pending = Pick<
 >;
 
 /**
- * Whether the execution stays running while its branches wait: none waits for a person, and the first time comes soon. The
- * time that counts as soon is stored with the wait, so that a changed limit does not change a replay.
+ * True if the execution stays running while its branches wait: none waits for a person, and the first time comes soon. The
+ * limit for soon is stored with the wait: a changed limit does not change a replay.
  */
 export function isShortWait(parked: readonly Parked[], now: number): boolean {
   const first = parked.reduce<Parked | undefined>((one, other) => (isBefore(other, one) ? other : one), undefined);
@@ -20,7 +20,7 @@ export function isShortWait(parked: readonly Parked[], now: number): boolean {
   return !parked.some(isForPerson);
 }
 
-/** The suspension for branches that wait: the one that it shows, the first of the others, and what ends it by itself. */
+/** The suspension for waiting branches: the shown one, the first of the others, and the times and events that end it. */
 export function toPending(parked: readonly Parked[]): Pending {
   const shown =
     parked.find(isForPerson) ??

@@ -19,7 +19,7 @@ interface JoinedValue {
 interface ItemValue {
   readonly row: number;
   readonly path: readonly number[];
-  /** About: the part of one item in the size of the array. */
+  /** About: the share of one item in the array size. */
   readonly bytes: number;
 }
 /** A value with text around it. */

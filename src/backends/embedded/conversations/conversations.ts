@@ -39,7 +39,7 @@ export interface ConversationParts {
   readonly flushUsage: () => void;
 }
 interface Options {
-  /** Max bytes of the history of a turn. */
+  /** Max bytes of a turn's history. */
   readonly maxBytes: number;
   readonly clock: Clock;
   /** Turns wait until it resolves: those that the last process left are first. */
@@ -60,7 +60,7 @@ export class EmbeddedConversations implements Conversations {
   readonly #options: Options;
   readonly #lines = new TurnLines();
   readonly #holders = new Map<string, Holder>();
-  /** The places of turns that the last process left, by the name of the turn, until they are opened or have ended. */
+  /** The places of turns that the last process left, by the name of the turn, until they are opened or ended. */
   readonly #kept = new Map<string, { readonly key: string; readonly taken: Promise<void> }>();
 
   constructor(file: () => ConversationParts, options: Options) {
@@ -73,7 +73,7 @@ export class EmbeddedConversations implements Conversations {
     const key = toKeyText(conversation);
     this.#kept.set(name, { key, taken: this.#lines.take(key, new AbortController().signal, false) });
   }
-  /** Gives up the place of a turn that has ended, if it was never opened. */
+  /** Gives up the place of a turn that ended, if it was never opened. */
   giveUp(name: string): void {
     const kept = this.#kept.get(name);
     this.#kept.delete(name);
@@ -83,7 +83,7 @@ export class EmbeddedConversations implements Conversations {
     );
   }
 
-  /** Whether a turn of a conversation runs or waits. */
+  /** True if a turn of a conversation runs or waits. */
   isBusy(key: string): boolean {
     return this.#lines.has(key);
   }
@@ -156,7 +156,7 @@ export class EmbeddedConversations implements Conversations {
   }
 
   async open(conversation: ConversationKey, { name, isNew = name === undefined, signal }: TurnOptions): Promise<Turn> {
-    // A step of an execution has begun already.
+    // A step of an execution is running already.
     if (isNew && this.#file().space.isFull) throw storeFull("the call was not started");
     const key = toKeyText(conversation);
     const known = this.#options.known();

@@ -17,7 +17,7 @@ export function makePrivate(path: string): boolean {
   return shared.some((file) => !isShared(file));
 }
 
-/** Whether others can read or write the file. */
+/** True if others can read or write the file. */
 const isShared = (file: string): boolean => ((statSync(file, { throwIfNoEntry: false })?.mode ?? 0) & 0o077) !== 0;
 
 /** Thrown instead of a commit into a file that is no longer at its path. */

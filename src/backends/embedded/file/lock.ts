@@ -7,7 +7,7 @@ import { codes, isSqliteError, StoreError } from "./sqlite-error.ts";
 
 /**
  * Locks a data file for this process, through a separate lock file: the data itself can still be read and backed up. SQLite
- * uses a lock of the operating system, which ends with the process, however that dies. Returns the unlock.
+ * uses a lock of the operating system: it ends with the process, also by a kill. Returns the unlock.
  */
 export function lock(path: string): () => void {
   const database = new DatabaseSync(`${path}-lock`);

@@ -15,7 +15,7 @@ export interface SpaceOptions {
   readonly logger: Logger;
 }
 
-/** The space for new work. What has begun may always be written, up to the last byte of the disk. */
+/** The space for new work. What began may always be written, up to the last byte of the disk. */
 export class Space {
   readonly #options: SpaceOptions;
   #reason: string | undefined;

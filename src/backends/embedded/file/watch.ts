@@ -7,9 +7,9 @@ export interface Watch {
 }
 
 /**
- * Notices without a request that the data file is gone, and that a store which could not be written can be written again.
- * While `isWritable` is asked and nothing else is written, it writes a few KB every `probeMs`, because a disk that is full
- * or read-only shows only in a write.
+ * Notices without a request that the data file is missing, and that the store can be written again.
+ * While `isWritable` is asked and nothing else is written, it writes a few KB every `probeMs`, because a full or read-only
+ * disk shows only in a write.
  */
 export function startWatch(store: Store, writer: Writer): Watch {
   let probing = false;

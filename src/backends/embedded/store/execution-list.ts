@@ -79,7 +79,7 @@ export class ExecutionList {
     if (options !== null) return JSON.parse(options);
     const long = this.#statements.longOptions.get(number) as unknown as LongOptions;
     const { conversationId, context, bytes, user, fork } = long;
-    // The type of a context is an object of any fields.
+    // A context is an object with any fields.
     const shown = context === null ? { ...toTruncated(bytes) } : (JSON.parse(context) as Record<string, unknown>);
     return {
       context: shown,

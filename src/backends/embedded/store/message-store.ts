@@ -160,7 +160,7 @@ const others = "conversation = ?1 and (turn is null or turn <> ?2)";
 const statements = {
   any: `select 1 from messages where ${others} limit 1`,
   start: "select min(n) as n from messages where conversation = ? and id = ?",
-  // The length of a text is in the header of its row, so the texts of a message that is left out are not read.
+  // The header of a row has the length of each text: the texts of a skipped message are not read.
   last: `select n, id, role, octet_length(body) as bytes, models
     from messages where ${others} and n < ?3 order by n desc`,
   page: `select n, id, role, octet_length(body) as bytes, octet_length(ui) as uiBytes

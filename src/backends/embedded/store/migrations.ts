@@ -11,7 +11,7 @@ import { usageTable } from "./tables/usage-table.ts";
 import { waitTables } from "./tables/wait-table.ts";
 import { StoreError } from "../file/sqlite-error.ts";
 
-/** The oldest format that can be migrated: that of release 1. */
+/** The oldest format that can be migrated: release 1. */
 const oldest = 4;
 
 type Migration = string | ((db: DatabaseSync) => void);

@@ -18,7 +18,7 @@ export class PageById {
     return count < maxRows;
   }
 
-  /** Returns the executions of the page and the first of the next one. `pause` is called between two statements. */
+  /** Returns the executions of the page and the next one. `pause` is called between two statements. */
   async find(filter: ListFilter & { readonly idPrefix: string }, pause: () => Promise<void>): Promise<number[]> {
     const { sql, values } = toPage(filter);
     const { from, to } = toRange(filter.idPrefix);

@@ -16,14 +16,14 @@ import {
   type RowPlace,
 } from "./page-by-id.ts";
 
-/** Max rows that are looked at for the beginning of an id, newest first, before all ids with that beginning are. */
+/** Max rows, newest first, that are compared with the beginning of an id. After them, all ids with that beginning are read. */
 const maxScanned = 2_000;
 
 /**
  * Finds the executions of a page, newest first.
  *
- * The indexes are by workflow, so that a start touches few pages of the file. A list of all workflows merges those of each, and a
- * list of several statuses those of each status. A filter without an index is checked row by row. Rows are read in chunks, and
+ * The indexes are by workflow, so that a start touches few pages of the file. A list over several workflows or statuses
+ * merges one list for each. A filter without an index is checked row by row. Rows are read in chunks, and
  * other work of the process runs between them.
  */
 export class PageNumbers {
@@ -35,7 +35,7 @@ export class PageNumbers {
     this.#byId = new PageById(this.#statements);
   }
 
-  /** Returns the executions of the page and the first of the next one. `pause` waits if this turn has lasted long enough. */
+  /** Returns the executions of the page and the next one. `pause` waits if this turn has lasted long enough. */
   async find(filter: ListFilter, pause: () => Promise<void>): Promise<number[]> {
     const { idPrefix = "" } = filter;
     if (idPrefix === "") return [...(await this.#findByTime(filter, pause, Infinity))!]; // it looks at all of them

@@ -13,7 +13,7 @@ export function prepare<Texts extends Readonly<Record<string, string>>>(
 /** The rows that are read at once. */
 export const pageRows = 1_000;
 
-/** All rows of a statement. Their type is that of the columns in its text, which the compiler cannot check. */
+/** All rows of a statement. Their type follows from the columns in its text: the compiler cannot check it. */
 export function rows<T>(statement: StatementSync, ...values: SQLInputValue[]): T[] {
   return statement.all(...values) as unknown as T[];
 }

@@ -15,12 +15,12 @@ import { crashesBeside, crashesOfCulprit, maxCrashes } from "../../../engine/rul
 
 /** The format of the file. A change of the schema has a new number, and a migration that leads to it. */
 export const format = 13;
-// The cost of a commit is the number of pages that it touches. So executions have numbers (ids may be random), the journal
-// grows only at its end, and definitions are stored once. In the journal, `events` are those of this row, and `seq` is the
-// number of the last event so far. `copied` are the events of steps that a fork has copied.
+// A commit costs as much as the pages that it touches. So executions have numbers (ids may be random), the journal
+// grows only at its end, and definitions are stored once. In the journal, `events` follow from this row, and `seq` is the
+// last event number so far. `copied` are events of copied steps in a fork.
 /**
- * Only of the statuses that are rare and stay: an execution that runs and completes never touches these indexes. Those that run
- * have their own index, and most of the rest are completed.
+ * Only of statuses that are rare and stay: an execution without suspension and failure never touches these indexes. Running
+ * ones have their own index, and most others are completed.
  */
 export const rareIndexes: readonly string[] = [
   `create index executions_by_status on executions(workflow, status, started desc, id desc)

@@ -240,7 +240,7 @@ export class Store {
     return row && toState(row);
   }
 
-  /** The number of suspended executions of a workflow, up to `maxCounted`. */
+  /** The suspended executions of a workflow, counted up to `maxCounted`. */
   countSuspended(workflowId: string): number {
     return (this.#statements.suspended.get(workflowId) as { count: number }).count;
   }
@@ -265,7 +265,7 @@ export class Store {
     }
     const last = found.at(-1);
     if (!last) return { next: undefined, waited };
-    // An execution that was started by a clock that was ahead says nothing about those after it.
+    // A start by a clock that was ahead says nothing about later executions.
     const isYoung = last.started >= Math.max(ended ?? 0, suspended ?? 0) && last.started <= now;
     return { next: isYoung ? undefined : last.number, waited };
   }
@@ -287,6 +287,6 @@ export class Store {
   }
 }
 
-/** Whether an execution waits for a time or an event. */
+/** True if an execution waits for a time or an event. */
 const hasWaits = (last: Transition | undefined): boolean =>
   last?.to === "suspended" && (last.wake !== undefined || last.events !== undefined);

@@ -30,7 +30,7 @@ export interface WriterOptions {
 }
 
 /**
- * Group commit: the jobs of one turn of the event loop are one transaction.
+ * Group commit: the jobs of one event-loop turn are one transaction.
  *
  * It owns the queue of jobs and their order. It knows nothing about executions.
  * W1. Jobs are committed, and their `done` is called, in the order of `write`. That is the order of the journal.
@@ -193,7 +193,7 @@ export class Writer {
   }
 }
 
-/** Whether the store failed, not the job. */
+/** True if the store failed, not the job. */
 function isPassing(error: unknown): boolean {
   const { busy, locked, noMemory, readOnly, disk, full, cannotOpen } = codes;
   return (

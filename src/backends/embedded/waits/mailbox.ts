@@ -28,7 +28,7 @@ interface Delivery {
 }
 
 /**
- * The events that were sent, and the executions that wait for them.
+ * The sent events, and the executions that wait for them.
  *
  * M1. An event is durable before an execution gets it. The row that ends the wait names it, so an execution takes it once.
  * M2. A branch gets the oldest event that matches. An event that its schema refuses is left alone.

@@ -24,10 +24,10 @@ export interface SleepersOptions {
 }
 
 /**
- * Continues executions without a drive: those that are suspended until a time or an event, and those that rest.
+ * Continues executions without a drive: resting ones, and those suspended until a time or an event.
  *
  * Y1. One execution is continued by one caller at a time.
- * Y2. At most `maxWoken` executions that were continued wait for a slot (`hasRoom`), so that few are in memory.
+ * Y2. At most `maxWoken` continued executions wait for a slot (`hasRoom`), so that few are in memory.
  */
 export class Sleepers {
   readonly #options: SleepersOptions;
@@ -40,7 +40,7 @@ export class Sleepers {
     this.#options = options;
   }
 
-  /** Whether further executions may be continued now. */
+  /** True if further executions may be continued now. */
   get hasRoom(): boolean {
     const { slots } = this.#options.drives;
     for (const drive of this.#woken) if (!slots.isQueued(drive)) this.#woken.delete(drive);
@@ -74,7 +74,7 @@ export class Sleepers {
     if (waiting.has(id)) return; // it is loaded when it gets a slot
     if (state.status === "running") return this.#endRest(state);
     if (state.status === "suspended") return this.#continue(state);
-    await drives.writer.request(() => store.waits.remove(number)); // it has ended
+    await drives.writer.request(() => store.waits.remove(number)); // it ended
   }
 
   /**
@@ -121,7 +121,7 @@ export class Sleepers {
         throw error;
       });
     if (drive.isReleased) return;
-    // A request that came while the journal was read has made a transition that the drive does not know.
+    // While the journal was read, a request made a transition that the drive does not know.
     if (store.stateOf(number)?.epoch !== drive.committed.epoch) return drives.forget(drive);
     this.#woken.add(drive);
     drives.rests.endLoaded(drive);

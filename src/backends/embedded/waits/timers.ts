@@ -16,9 +16,9 @@ export interface TimersOptions {
 }
 
 /**
- * Wakes the executions without a drive whose time has come: those that sleep, and those at the end of a retry delay.
+ * Wakes due executions without a drive: sleeping ones, and those at the end of a retry delay.
  *
- * It owns the one process timer for all of them. Its state is the file's: nothing is in memory for an execution that sleeps.
+ * It owns the one process timer for all of them. Its state is in the file: nothing is in memory for a sleeping execution.
  * T1. A timer is removed by the transaction of what it leads to. Until then it is due, also for the next process.
  * T2. At most `maxWaking` executions are being woken at the same time, and none while too many of them wait for a slot.
  * T3. An execution that could not be woken is tried again later. It does not delay others.

@@ -43,7 +43,7 @@ export class WakeClocks {
     this.#own.set(clock, offset);
     this.#stretches.push({ clock, offset, lastRow: this.#lastRow() });
     if (this.#stretches.length <= maxStretches) return;
-    // A machine whose clock jumps that often: the oldest durations follow it.
+    // If a clock jumps that often, the oldest durations follow it.
     const [oldest] = this.#stretches.splice(0, 1);
     if (this.#own.delete(oldest!.clock)) this.#former.add(oldest!.clock);
   }

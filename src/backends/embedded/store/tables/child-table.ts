@@ -22,7 +22,7 @@ export class ChildTable {
     this.#statements.remove.run(number);
   }
 
-  /** The children that have not ended, and whose parents were cancelled, with the reasons; of one parent, or of all. */
+  /** The open children of cancelled parents, with the reasons; of one parent, or all. */
   left(parentId?: string): { readonly id: string; readonly reason: string }[] {
     const { left, leftOf } = this.#statements;
     return (parentId === undefined ? left.all() : leftOf.all(parentId)) as { id: string; reason: string }[];

@@ -14,7 +14,7 @@ export const conversationTable = `
   create index conversations_by_owner on conversations(owner, conversation);
   create index conversations_by_update on conversations(updated);`;
 
-/** Leads from format 10 to this table. Conversations of format 9 and before get no time of creation. */
+/** Leads from format 10 to this table. Conversations from format 9 and before get no creation time. */
 export function addConversationRows(db: DatabaseSync): void {
   db.exec(`alter table conversations add column owner text not null default '';
     alter table conversations add column title text not null default '';
@@ -100,7 +100,7 @@ export class ConversationTable {
     const row = this.#statements.find.get(key) as TableRow | undefined;
     return row && toConversation(row);
   }
-  /** The conversations of an owner that are older than one of them, newest first. */
+  /** An owner's conversations that are older than a given one, newest first. */
   list(owner: string, before: number, limit: number): ConversationRow[] {
     return (this.#statements.list.all(owner, before, limit) as unknown as TableRow[]).map(toConversation);
   }
@@ -138,7 +138,7 @@ export class ConversationTable {
     this.#statements.remove.run(conversation);
     return true;
   }
-  /** A conversation that was deleted, and has messages that are yet to be removed. */
+  /** A deleted conversation whose messages are not all removed yet. */
   hidden(): number | undefined {
     return (this.#statements.hidden.get() as { conversation: number } | undefined)?.conversation;
   }

@@ -4,7 +4,7 @@ import type { EventFilter } from "../../../../engine/execution.ts";
 import { isSameEvent, senderOf, toSentId, type SentEvent, type Sending } from "../../../../engine/stored/sent-event.ts";
 
 /**
- * The events that were sent, for waits that begin later. An `id` is that of `toStoredId`. Their numbers and those of executions
+ * The sent events, for later waits. An `id` is made by `toStoredId`. Their numbers and those of executions
  * are one sequence.
  */
 export const eventTable = `
@@ -49,7 +49,7 @@ export class EventTable {
   }
 
   /**
-   * Compares an event with the one that has its id, or with the same one as a version stored it that did not know senders.
+   * Compares an event with the stored one of its id, or with the same event as stored by a version without senders.
    * Undefined: it is new.
    */
   compare(event: SentEvent): Exclude<Sending, "stored"> | undefined {
@@ -64,12 +64,12 @@ export class EventTable {
     return (this.#statements.after.all(name, key, number, max) as unknown as EventRow[]).map(toEvent);
   }
 
-  /** The executions that wait for an event that is stored, in the order of their start. They may have refused it. */
+  /** The executions that wait for a stored event, in the order of their start. They may have refused it. */
   offers(after: number, max: number): number[] {
     return (this.#statements.offers.all(after, max) as { number: number }[]).map(({ number }) => number);
   }
 
-  /** The number of events of a sender, and of its side: those of code, or all others. */
+  /** The event count of a sender, and of its side: code, or everyone else. */
   count({ id, isFromCode }: SentEvent): { own: number; side: number } {
     if (!this.#counts) {
       this.#counts = new EventCounts();

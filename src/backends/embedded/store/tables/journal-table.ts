@@ -27,7 +27,7 @@ export class JournalTable {
     if (!start) return;
     yield [{ row: undefined, at: start.at, events: fromEventText(start.events), copied: toCopied(start) }];
     for await (const page of this.#pages<StoredHistoryRow>(this.#statements.history, start.number))
-      // A copy of each row without its events would take a tenth of the time of a request for steps.
+      // A copy of each row without its events would take a tenth of the time for a steps request.
       yield page.map((row) => {
         const events = row.events === null ? [] : fromEventText(row.events);
         return { row, at: row.at, events, copied: toCopied(row) };
@@ -56,12 +56,12 @@ export class JournalTable {
     return textOf(found);
   }
 
-  /** The number of the last event of an execution. */
+  /** The last event number of an execution. */
   lastSeq(number: number): number {
     return (this.#statements.lastSeq.get(number) as { seq: number }).seq;
   }
 
-  /** The next events after a place in the journal, those of at most one page of rows; empty when there are no more. */
+  /** The next events after a place in the journal, from at most one page of rows; empty at the end. */
   events(id: string, after: EventCursor): EventPage {
     const execution = this.#statements.beginning.get(id) as (EventsRow & { number: number }) | undefined;
     if (!execution) return { events: [], last: after };
@@ -107,7 +107,7 @@ interface EventsRow {
   events: string;
 }
 
-// Starts and completions of steps are most of a file. They are stored without the names of their fields.
+// Step starts and completions are most of a file. They are stored without field names.
 type StepStart = readonly [0, from: string, stepIndex: number, stepType: string, attempt: number];
 type StepComplete = readonly [1, from: string, stepIndex: number, stepType: string, attempt: number, status: string];
 

@@ -30,7 +30,7 @@ export class PendingCallTable {
     const row = this.#statements.find.get(id) as CallRow | undefined;
     return row && toCall(row);
   }
-  /** The calls that wait for an approval, oldest first, of one user or of all. */
+  /** The calls that wait for an approval, oldest first, of one user or everyone. */
   list(owner: { readonly userId?: string | undefined } | undefined, after: number, limit: number): FoundCall[] {
     const { list, listOf } = this.#statements;
     const rows = owner ? listOf.all(owner.userId ?? null, after, limit) : list.all(after, limit);

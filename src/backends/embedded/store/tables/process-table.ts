@@ -9,7 +9,7 @@ export interface InterruptedExecution {
   readonly workflowId: string;
   /** The crashes in a row, without a new row between them. */
   readonly crashes: number;
-  /** The bytes of its input and of all values of its journal. */
+  /** The bytes of its input and all journal values. */
   readonly bytes: number;
   readonly concurrencyKey: string | undefined;
   /** True if it only waits for its turn: none of its code has run since its start or its last resume. */

@@ -48,7 +48,7 @@ export class UsageTable {
     return first === null || last === null ? undefined : { first, last };
   }
 
-  /** The rows of a day that come after one of them, in the order of users, conversations and models. */
+  /** The rows of a day after a given one, ordered by user, conversation and model. */
   rows({ day, agentId, user }: UsageDay, after: StoredUsage | undefined, limit: number): StoredUsage[] {
     const place = [after?.user ?? "", after?.conversation ?? "", after?.model ?? ""];
     const found =
@@ -109,7 +109,7 @@ const statements = {
     order by user, conversation, model limit ?`,
   ofUser: `select ${columns} from usage where day = ? and agent = ? and user = ? and (conversation, model) > (?, ?)
     order by conversation, model limit ?`,
-  // The order of the join is that of the text: a seek for each day.
+  // The join follows the order of the text: a seek for each day.
   ofConversation: `with recursive days(n) as (select ?1 union all select n + 1 from days where n < ?2)
     select day, ${columns} from days cross join usage on day = n and agent = ?3 and user = ?4 and conversation = ?5`,
   removeRow: "delete from usage where day = ? and agent = ? and user = ? and conversation = ? and model = ?",

@@ -4,10 +4,10 @@ import type { EventFilter, Transition } from "../../../../engine/execution.ts";
 import type { NextTimes } from "../../../../engine/runs/run-port.ts";
 
 /**
- * The waits of executions that have no drive: `timers` by the time at which they end, `event_waits` by the event.
+ * The waits of executions without a drive: `timers` by their end, `event_waits` by the event.
  *
- * `clock` is 0 for dates. A duration has the number of the clock of its commit (`WakeClocks`). An execution has at most one
- * timer of each clock: the first of its waits.
+ * `clock` is 0 for dates. A duration has the clock number of its commit (`WakeClocks`). An execution has at most one timer
+ * for each clock: its first wait.
  */
 export const waitTables = `
   create table timers(clock integer not null, due integer not null, number integer not null, primary key(clock, due, number))
@@ -80,7 +80,7 @@ export class WaitTable {
     return this.#statements.due.all(clock, now, max) as unknown as DueTimer[];
   }
 
-  /** The end of the first timer of a clock. */
+  /** The end of the first timer on a clock. */
   first(clock: number): number | undefined {
     return (this.#statements.first.get(clock) as { due: number | null }).due ?? undefined;
   }
@@ -90,7 +90,7 @@ export class WaitTable {
     return (this.#statements.clocks.all() as { clock: number }[]).map(({ clock }) => clock);
   }
 
-  /** Whether a timer is still there. */
+  /** True if a timer is still there. */
   has(clock: number, { due, number }: DueTimer): boolean {
     return this.#statements.has.get(clock, due, number) !== undefined;
   }
@@ -99,7 +99,7 @@ export class WaitTable {
     return this.#statements.hasTimer.get(number) !== undefined;
   }
 
-  /** Whether an execution of a workflow runs and waits. Only the newest executions are looked at. */
+  /** True if an execution of a workflow runs and waits. Only the newest executions are looked at. */
   hasResting(workflowId: string): boolean {
     return this.#statements.hasResting.get(workflowId) !== undefined;
   }
