@@ -131,7 +131,7 @@ export async function commandUndriven(
   const saved = await drives.request(work, "nothing was changed", (made) => {
     onCommit?.();
     if (!made) return;
-    drives.rests.leavePlace(number);
+    drives.slots.leavePlace(number);
     const loaded = drives.get(execution.id);
     if (loaded?.committed.epoch === epoch) drives.forget(loaded); // it does not know this transition
     drives.publisher.publish(execution.id, made.change, made.commit);

@@ -1,4 +1,6 @@
 import { type Clock, type ClockTimer, longestTimerMs } from "../../core/clock.ts";
+import { longestTimerMs } from "../../core/duration.ts";
+import { unknownDensity } from "../../core/heap-weight.ts";
 import type { JsonText } from "../../core/json.ts";
 import type { Walk } from "../../engine/attempts/walk.ts";
 import type { Program } from "../../engine/contract/program.ts";
@@ -51,8 +53,8 @@ export interface DriveHost {
   changed(id: string): void;
   /** Called at the end of an attempt while the process drains. */
   onProgress?: (() => void) | undefined;
-  /** A result waits until the store can be written again. */
-  stalled(drive: Drive, cause: unknown): void;
+  /** A result waits until the store can be written again. It is never dropped. */
+  stalled(drive: Drive, cause: unknown): false;
   /** A result can never be written. */
   failed(drive: Drive, error: unknown): void;
   /** The file has everything about the execution, or another writer was first. */
@@ -61,6 +63,8 @@ export interface DriveHost {
   markLent(drive: Drive, isLent: boolean): Promise<void>;
   /** Finds the events that branches may take. Never rejects. */
   findEvents(drive: Drive): Promise<FoundTakes>;
+  /** A timer was added to the file. */
+  onTimer(): void;
   /** A wait began or the status changed. Branches may take other events now. */
   onWait(drive: Drive): void;
 }
@@ -90,6 +94,8 @@ export class Drive implements RunPort<Request>, Admissible {
   readonly executionBytes: number;
   readonly seat: Seat;
   readonly newRow: RunPort["newRow"];
+  /** Nothing of it is written any more. Set only by `release`. */
+  isReleased = false;
   /** True if the file may know the execution as resting. */
   isRestStored = false;
   /** Resolves when the run has got the events of its last search. */
@@ -103,7 +109,6 @@ export class Drive implements RunPort<Request>, Admissible {
   /** The attempts that wait for a slot. */
   #held: AttemptPlan[] = [];
   #timer: ClockTimer | undefined;
-  #isReleased = false;
 
   constructor(state: StoredState, { createWalk }: Program, host: DriveHost) {
     this.execution = state.execution;
@@ -132,8 +137,9 @@ export class Drive implements RunPort<Request>, Admissible {
   get isFirst(): boolean {
     return this.execution.parent !== undefined;
   }
-  get isReleased(): boolean {
-    return this.#isReleased;
+  /** The heap of its values, which are not loaded. */
+  get weight(): number {
+    return this.run.bytes * unknownDensity;
   }
   /** True while the execution runs, and only waits for a time. */
   get isResting(): boolean {
@@ -162,7 +168,7 @@ export class Drive implements RunPort<Request>, Admissible {
     };
     host.writer.write<Commit | undefined>({
       work: () => {
-        if (this.#isReleased) return undefined;
+        if (this.isReleased) return undefined;
         if (this.isRestStored) host.store.waits.remove(this.number);
         return host.store.save(this.#committed, change, (id) => this.#readRow(id));
       },
@@ -180,12 +186,7 @@ export class Drive implements RunPort<Request>, Admissible {
         if (change.parks.length > 0 || change.transitions.length > 0) host.onWait(this);
       },
       fail: request.fail ?? ((error) => host.failed(this, error)),
-      stalled:
-        request.stalled ??
-        ((cause) => {
-          host.stalled(this, cause);
-          return false;
-        }),
+      stalled: request.stalled ?? ((cause) => host.stalled(this, cause)),
     });
   }
 
@@ -240,8 +241,8 @@ export class Drive implements RunPort<Request>, Admissible {
 
   /** Ends the drive; attempts in flight are aborted. */
   release(reason: string): void {
-    if (this.#isReleased) return;
-    this.#isReleased = true;
+    if (this.isReleased) return;
+    this.isReleased = true;
     this.run.release();
     this.#held = [];
     this.walk.release(reason);
@@ -275,8 +276,8 @@ export class Drive implements RunPort<Request>, Admissible {
         const over = (): void => reject(new Error("The execution is no longer driven by this process"));
         writer.write({
           work: () => {
-            if (!this.#isReleased && records.add(row, number, key, name, text) && usage) counts.add(usage);
-            return !this.#isReleased;
+            if (!this.isReleased && records.add(row, number, key, name, text) && usage) counts.add(usage);
+            return !this.isReleased;
           },
           done: (isWritten) => {
             changed(this.execution.id); // as after a row
@@ -285,8 +286,8 @@ export class Drive implements RunPort<Request>, Admissible {
           },
           fail: reject,
           stalled: () => {
-            if (this.#isReleased) over();
-            return this.#isReleased;
+            if (this.isReleased) over();
+            return this.isReleased;
           },
         });
       });

@@ -1,6 +1,7 @@
 import { systemClock, type Clock } from "../../core/clock.ts";
 import { shuttingDown } from "../../core/error.ts";
 import { heapPerByte, quarterOfHeap, toWeight, unknownDensity } from "../../core/byte-budget.ts";
+import { heapPerByte, quarterOfHeap, toWeight } from "../../core/heap-weight.ts";
 import { withIds, type Logger } from "../../core/log.ts";
 import type { Metrics } from "../../core/metrics.ts";
 import type { Program } from "../../engine/contract/program.ts";
@@ -65,6 +66,7 @@ export class Drives implements DriveHost {
   onWait: (drive: Drive) => void = () => {};
   /** A drive is gone, and has not seen events that came for its execution meanwhile. */
   onGone: (number: number) => void = () => {};
+  readonly onTimer = (): void => this.publisher.onTimer();
   /** Called before the last commit of the process. */
   onClosing: () => void = () => {};
   findEvents: (drive: Drive) => Promise<FoundTakes> = () => Promise.resolve({ takes: [] });
@@ -82,14 +84,7 @@ export class Drives implements DriveHost {
     this.publisher = new Publisher({ store, metrics, sseBufferBytes, onSettled: options.onSettled });
     this.slots = new Slots({ running, queued, bytes: quarterOfHeap() / heapPerByte }, { waiting, limitOf });
     this.writer = openWriter(store, { logger, durations: metrics?.storeWrites });
-    this.rests = new Rests({
-      slots: this.slots,
-      writer: this.writer,
-      waits: store.waits,
-      forget: (drive) => this.forget(drive),
-      fail: (drive, error) => this.failed(drive, error),
-      onTimer: () => this.publisher.onTimer(),
-    });
+    this.rests = new Rests(this);
   }
 
   get(id: string): Drive | undefined {
@@ -102,7 +97,7 @@ export class Drives implements DriveHost {
   /** Drives a new execution. */
   add(drive: Drive): void {
     const { id, input, fork } = drive.execution;
-    const weight = fork ? drive.run.bytes * unknownDensity : toWeight(input); // with the values that it copies
+    const weight = fork ? drive.weight : toWeight(input); // with the values that it copies
     this.#byId.set(id, { drive });
     if (this.#closing) drive.run.stop(); // it continues at the next start
     if (isTurn(drive.execution)) drive.admit();
@@ -146,7 +141,7 @@ export class Drives implements DriveHost {
     if (drive.committed.status === "running") this.onWait(drive);
     if (isTurn(drive.execution)) drive.admit(); // its slot is given back
     else if (slot) this.slots.replace(slot, drive);
-    else this.slots.enter(drive, drive.run.bytes * unknownDensity, groupOf(drive));
+    else this.slots.enter(drive, drive.weight, groupOf(drive));
     // From now on steps of this code begin: later code is compared with it.
     if (!hasSameSteps(found.execution.steps, steps)) void this.#write(drive, () => this.store.redefine(number, steps));
     return drive;
@@ -185,7 +180,7 @@ export class Drives implements DriveHost {
   /** Queues a drive for a slot whose execution has just become running, if it has none. */
   #enter(drive: Drive): void {
     if (drive.isReleased || drive.committed.status !== "running" || isTurn(drive.execution)) return;
-    if (!this.slots.has(drive)) this.slots.enter(drive, drive.run.bytes * unknownDensity, groupOf(drive));
+    if (!this.slots.has(drive)) this.slots.enter(drive, drive.weight, groupOf(drive));
   }
 
   /** Calls the caller of `nextChange`. */
@@ -197,11 +192,12 @@ export class Drives implements DriveHost {
     this.publisher.readers.publish(event.executionId, event);
   }
 
-  stalled({ execution: { id } }: Drive, cause: unknown): void {
+  stalled({ execution: { id } }: Drive, cause: unknown): false {
     this.publisher.waiters.refuse(
       id,
       unavailable(`Execution ${id} continues when storage can be written again`, cause),
     );
+    return false;
   }
 
   async markLent(drive: Drive, isLent: boolean): Promise<void> {

@@ -49,6 +49,7 @@ export class EmbeddedEngine implements Engine {
   #waiting!: WaitingExecutions;
   #timers: Timers | undefined;
   #mailbox!: Mailbox;
+  #parts!: EngineParts;
   #reads!: Reads;
   #commands!: Commands;
   #recovery: Recovery | undefined;
@@ -102,7 +103,6 @@ export class EmbeddedEngine implements Engine {
       this.#countCrashes();
       this.#space = new Space({ ...this.#options, hasBytes: (count) => this.#store.hasBytes(count) });
       this.#openParts();
-      this.#openWaits();
     } catch (error) {
       this.#closeStore();
       throw refusal ?? toStoreError(path, error);
@@ -132,37 +132,23 @@ export class EmbeddedEngine implements Engine {
       load: (state, program, slot) => this.#reads.load(state, program, slot),
       lastPosition: (id) => this.#reads.lastPosition(id),
     }));
-    const opened: EngineParts = { store, drives, waiting, clock: this.clock, logger, known: this.#whenKnown };
-    this.#reads = new Reads(opened);
-    this.#commands = new Commands({ ...opened, reads: this.#reads, space: this.#space });
-  }
-  readonly #whenKnown = (): Promise<void> | undefined => (this.#recovery ? undefined : this.#known.promise);
-
-  #openWaits(): void {
-    const { logger } = this.#options;
-    const store = this.#store;
-    const drives = this.#drives;
-    const sleepers = new Sleepers({
-      store,
-      drives,
-      waiting: this.#waiting,
-      logger,
-      load: (state, program, slot) => this.#reads.load(state, program, slot),
-      reserve: (group, program) => this.#commands.reserve(group, program, (name) => drives.slots.reserveWake(name)),
-    });
-    const timers = new Timers({ store, drives, clock: this.clock, logger, sleepers });
+    const parts: EngineParts = { store, drives, waiting, clock: this.clock, logger, known: this.#whenKnown };
+    this.#parts = parts;
+    this.#reads = new Reads(parts);
+    this.#commands = new Commands({ ...parts, reads: this.#reads, space: this.#space });
+    const sleepers = new Sleepers(parts);
+    const timers = (this.#timers = new Timers({ ...parts, sleepers }));
     drives.publisher.onTurnEnd = (id) => this.conversations.giveUp(id);
     drives.publisher.onTimer = () => timers.added();
     drives.onClosing = () => void this.usage.flush();
-    this.#timers = timers;
     const { storedEvents = 100_000 } = this.#options;
-    const mailbox = new Mailbox({ store, drives, sleepers, logger, storedEvents });
+    const mailbox = (this.#mailbox = new Mailbox({ ...parts, sleepers, storedEvents }));
     drives.onWait = (drive) => mailbox.onWait(drive);
     drives.publisher.mayContinue = (drive) => mailbox.mayContinue(drive);
     drives.onGone = (number) => mailbox.onGone(number);
     drives.findEvents = (drive) => mailbox.find(drive);
-    this.#mailbox = mailbox;
   }
+  readonly #whenKnown = (): Promise<void> | undefined => (this.#recovery ? undefined : this.#known.promise);
 
   readonly send: Engine["send"] = async (event, share) => {
     // A repeated event is answered as stored.
@@ -186,18 +172,13 @@ export class EmbeddedEngine implements Engine {
   }
 
   async recover(programOf?: (workflowId: string) => Program | undefined): Promise<void> {
-    const recovery = new Recovery({
-      store: this.#store,
-      drives: this.#drives,
-      waiting: this.#waiting,
-      logger: this.#options.logger,
-      keepPlace: (id) => this.#keepPlace(id),
-    });
+    const recovery = new Recovery({ ...this.#parts, keepPlace: (id) => this.#keepPlace(id) });
     // A crash of this process would interrupt no execution.
     if (!programOf && this.#isStartMarked) attempt(() => this.#store.processes.end());
     try {
       if (programOf) await recovery.find();
-      if (programOf) for (const place of this.#store.waits.places()) this.#drives.rests.holdPlace(place);
+      if (programOf)
+        for (const { number, ...group } of this.#store.waits.places()) this.#drives.slots.hold(number, group);
       // They are queued before requests that have waited for them continue.
       const starting = recovery.start(programOf);
       this.#setKnown(recovery);

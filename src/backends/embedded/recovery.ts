@@ -1,18 +1,13 @@
-import { withIds, type Logger } from "../../core/log.ts";
+import { withIds } from "../../core/log.ts";
 import type { Program } from "../../engine/contract/program.ts";
 import type { Transition } from "../../engine/execution.ts";
 import { agentOf, isTurn } from "../../engine/turn-execution.ts";
-import type { Drives } from "./drives.ts";
-import type { Store } from "./store/store.ts";
+import type { EngineParts } from "./engine-parts.ts";
 import type { InterruptedExecution } from "./store/tables/process-table.ts";
-import type { WaitingExecution, WaitingExecutions } from "./waiting-executions.ts";
+import type { WaitingExecution } from "./waiting-executions.ts";
 import { crashed, interrupted, isAlone, suspectMs, toVerdict } from "../../engine/rules/crashes.ts";
 
-export interface RecoveryOptions {
-  readonly store: Store;
-  readonly drives: Drives;
-  readonly waiting: WaitingExecutions;
-  readonly logger: Logger;
+interface RecoveryParts extends EngineParts {
   /** Keeps the place of a turn in its conversation until it is opened or ended. */
   readonly keepPlace: (id: string) => void;
 }
@@ -30,19 +25,19 @@ export interface RecoveryOptions {
  * RE4. A suspect keeps its place in its group until its turn comes.
  */
 export class Recovery {
-  readonly #options: RecoveryOptions;
+  readonly #parts: RecoveryParts;
   readonly #found: WaitingExecution[] = [];
   /** Resolves when the executions that one crash has interrupted have made a row, or left. */
   #othersChanged: Promise<unknown> = Promise.resolve();
   #isFinished = false;
 
-  constructor(options: RecoveryOptions) {
-    this.#options = options;
+  constructor(parts: RecoveryParts) {
+    this.#parts = parts;
   }
 
   /** Finds the executions. They are not queued yet. */
   async find(): Promise<void> {
-    const { store, drives, waiting, keepPlace } = this.#options;
+    const { store, drives, waiting, keepPlace } = this.#parts;
     const all: InterruptedExecution[] = [];
     for await (const page of store.processes.leftRunning()) {
       all.push(...page);
@@ -58,7 +53,7 @@ export class Recovery {
 
   /** Resolves when every execution is loaded, queued, suspended or ended. Without programs it continues none. */
   async start(programOf: ((workflowId: string) => Program | undefined) | undefined): Promise<void> {
-    const { drives, waiting, logger } = this.#options;
+    const { drives, waiting, logger } = this.#parts;
     if (drives.isClosing) return;
     const suspects = programOf ? await this.#enterAll(programOf) : [];
     if (drives.isClosing) return;
@@ -75,7 +70,7 @@ export class Recovery {
 
   /** Queues the executions for their slots, and returns the suspects. */
   async #enterAll(programOf: (workflowId: string) => Program | undefined): Promise<WaitingExecution[]> {
-    const { drives, waiting, logger } = this.#options;
+    const { drives, waiting, logger } = this.#parts;
     waiting.open(programOf);
     const all = this.#found.splice(0);
     const transitions: Promise<unknown>[] = [];
@@ -124,7 +119,7 @@ export class Recovery {
   }
 
   async #startSuspects(suspects: readonly WaitingExecution[]): Promise<void> {
-    const { drives, store, waiting } = this.#options;
+    const { drives, store, waiting } = this.#parts;
     if (suspects.length > 0) await Promise.race([this.#othersChanged, this.#suspectTimeout()]);
     for (const [index, suspect] of suspects.entries()) {
       const { id, number, crashes } = suspect.found;
@@ -146,6 +141,6 @@ export class Recovery {
   }
 
   #suspectTimeout(): Promise<void> {
-    return new Promise((resolve) => void this.#options.drives.clock.setTimeout(resolve, suspectMs).unref());
+    return new Promise((resolve) => void this.#parts.drives.clock.setTimeout(resolve, suspectMs).unref());
   }
 }

@@ -22,7 +22,11 @@ export interface WaitingOptions {
   readonly drives: Drives;
   readonly logger: Logger;
   /** Replays an execution and registers its drive, which takes over the slot; or returns the first mismatch with the code. */
-  readonly load: (state: StoredState, program: Program, slot: Admissible) => Promise<Drive | { mismatch: string }>;
+  readonly load: (
+    state: StoredState,
+    program: Program,
+    slot: Admissible | undefined,
+  ) => Promise<Drive | { mismatch: string }>;
   /** The innermost step that had started and not ended. */
   readonly lastPosition: (id: string) => Promise<Position | undefined>;
 }
@@ -179,18 +183,18 @@ export class WaitingExecutions {
   readonly #loadAdmitted = (waiting: WaitingExecution): Promise<void> => this.#load(waiting, waiting);
 
   async #load(waiting: WaitingExecution, slot: Admissible): Promise<void> {
-    const { store, drives, load } = this.#options;
-    const { id, workflowId, number, isWaiting } = waiting.found;
+    const { store, drives } = this.#options;
+    const { id, number, isWaiting } = waiting.found;
     try {
       // Durable before its code runs: from now on a crash counts.
       if (isWaiting && slot === waiting) await drives.writer.runOrPass(() => store.processes.endWaiting(number));
       const state = store.state(id)!;
-      const program = this.programOf(workflowId);
-      const loaded = program ? await load(state, program, slot) : { mismatch: toGone(workflowId) };
-      if ("mismatch" in loaded) {
-        const next = isTurn(waiting.found) ? this.#toTurnEnd(waiting) : await this.#toChanged(waiting, loaded.mismatch);
-        await commandUndriven(drives, state, next, () => this.#remove(waiting));
-      }
+      const loaded = await this.load(state, slot);
+      const onCommit = (): void => this.#remove(waiting);
+      if ("mismatch" in loaded)
+        await (isTurn(waiting.found)
+          ? commandUndriven(drives, state, this.#toTurnEnd(waiting), onCommit)
+          : this.suspendChanged(state, loaded.mismatch, onCommit));
     } catch (error) {
       if (slot !== waiting) throw error; // of a suspend: the execution is queued again
       this.giveUp(waiting, error);
@@ -199,10 +203,23 @@ export class WaitingExecutions {
     drives.slots.leave(waiting);
   }
 
-  async #toChanged(waiting: WaitingExecution, mismatch: string): Promise<Transition> {
+  /** Loads an execution on the newest code of its workflow. It takes over a slot, or else the next free one. */
+  async load(state: StoredState, slot: Admissible | undefined): Promise<Drive | { mismatch: string }> {
+    const { workflowId } = state.execution;
+    const program = this.programOf(workflowId);
+    return program ? this.#options.load(state, program, slot) : { mismatch: toGone(workflowId) };
+  }
+
+  /** Suspends an execution without a drive that does not fit the code. */
+  async suspendChanged(state: StoredState, mismatch: string, onCommit?: () => void): Promise<void> {
+    const { drives, logger } = this.#options;
+    const { id, workflowId } = state.execution;
     const reason = toChangeReason(mismatch);
-    this.#loggerOf(waiting).warn("Execution suspended: its workflow has changed", { reason });
-    return this.toSuspension(waiting.found.id, reason);
+    const made = await commandUndriven(drives, state, await this.toSuspension(id, reason), onCommit);
+    if (made)
+      withIds(logger, { executionId: id, workflowId }).warn("Execution suspended: its workflow has changed", {
+        reason,
+      });
   }
   /** A turn whose agent is gone cannot be continued, now or later. */
   #toTurnEnd(waiting: WaitingExecution): Transition {

@@ -8,6 +8,8 @@ export interface Admissible {
   /** True if it is admitted before those that are not. @default false */
   readonly isFirst?: boolean;
 }
+/** A member of a group: a run, or the number of an execution that keeps its place without one. */
+export type Member = Admissible | number;
 /** Stands for a run that gets no slot: none of its steps may start. */
 export const noSlot: Admissible = { admit() {} };
 /** A run, and the bytes of its stored values. */
@@ -47,17 +49,17 @@ interface Group extends GroupName {
   /** The number of executions that wait. */
   waiting: number;
   /** The ends of the waiting line. */
-  first: GroupMember | undefined;
-  last: GroupMember | undefined;
+  first: GroupPlace | undefined;
+  last: GroupPlace | undefined;
 }
-/** An execution in its group. Those that wait are linked: to leave a line of any length takes the same time. */
-interface GroupMember {
-  readonly run: Admissible;
-  readonly bytes: number;
+/** The place of a member in its group. Waiting runs are linked: to leave a line of any length takes the same time. */
+interface GroupPlace {
   readonly group: Group;
+  /** Only while it waits: a run that has left its place must not stay in memory. */
+  queued?: QueuedRun | undefined;
   isWaiting: boolean;
-  before?: GroupMember | undefined;
-  after?: GroupMember | undefined;
+  before?: GroupPlace | undefined;
+  after?: GroupPlace | undefined;
 }
 
 /**
@@ -70,7 +72,7 @@ interface GroupMember {
 export class Groups {
   readonly #options: GroupOptions;
   readonly #groups = new Map<string, Group>();
-  readonly #places = new Map<Admissible, GroupMember>();
+  readonly #places = new Map<Member, GroupPlace>();
   #waiting = 0;
   /** The number of reservations in lines. */
   #lining = 0;
@@ -109,7 +111,7 @@ export class Groups {
   /** Puts an execution at the end of its line. Returns the executions that have got a place, in order. */
   enter(run: Admissible, bytes: number, name: GroupName): QueuedRun[] {
     const group = this.#open(name);
-    const place: GroupMember = { run, bytes, group, isWaiting: true, before: group.last };
+    const place: GroupPlace = { queued: [run, bytes], group, isWaiting: true, before: group.last };
     if (group.last) group.last.after = place;
     else group.first = place;
     group.last = place;
@@ -125,26 +127,27 @@ export class Groups {
   }
 
   /** Gives an execution a place that it had already, whatever the limit is now. */
-  hold(run: Admissible, name: GroupName): void {
+  hold(member: Member, name: GroupName): void {
     const group = this.#open(name);
     group.inside++;
-    this.#places.set(run, { run, bytes: 0, group, isWaiting: false });
+    this.#places.set(member, { group, isWaiting: false });
   }
 
-  /** Gives a place to another run of the same execution. */
-  replace(from: Admissible, to: Admissible): void {
+  /** Gives a place to another member for the same execution. Returns false if there is none. */
+  replace(from: Member, to: Member): boolean {
     const place = this.#places.get(from);
-    if (!place) return;
+    if (!place) return false;
     this.#places.delete(from);
-    this.#places.set(to, { ...place, run: to });
+    this.#places.set(to, place);
+    return true;
   }
 
   /** Gives a place back, or leaves the line. Returns undefined for an execution that is in no group. */
-  leave(run: Admissible): { wasWaiting: boolean; next: QueuedRun[] } | undefined {
-    const place = this.#places.get(run);
+  leave(member: Member): { wasWaiting: boolean; next: QueuedRun[] } | undefined {
+    const place = this.#places.get(member);
     if (!place) return undefined;
     const { group, isWaiting: wasWaiting } = place;
-    this.#places.delete(run);
+    this.#places.delete(member);
     if (wasWaiting) this.#unlink(place);
     else group.inside--;
     const next = this.#next(group);
@@ -158,12 +161,13 @@ export class Groups {
     for (let place = group.first; place && group.inside < limit; place = group.first) {
       this.#unlink(place);
       group.inside++;
-      next.push([place.run, place.bytes]);
+      if (place.queued) next.push(place.queued);
+      place.queued = undefined;
     }
     return next;
   }
 
-  #unlink(place: GroupMember): void {
+  #unlink(place: GroupPlace): void {
     const { group, before, after } = place;
     if (before) before.after = after;
     else group.first = after;

@@ -5,6 +5,7 @@ import {
   type QueuedRun,
   type GroupName,
   type GroupOptions,
+  type Member,
   type Reservation,
 } from "./groups.ts";
 
@@ -115,9 +116,18 @@ export class Slots {
     this.#admit();
   }
 
-  /** Gives a run a place in its group that it had already. It enters the queue later. */
-  hold(run: Admissible, group: GroupName): void {
-    this.#groups.hold(run, group);
+  /** Gives a member a place in its group that it had already. A run enters the queue later. */
+  hold(member: Member, group: GroupName): void {
+    this.#groups.hold(member, group);
+  }
+  /** Hands a place in a group over. Returns false if there is none. */
+  replacePlace(from: Member, to: Member): boolean {
+    return this.#groups.replace(from, to);
+  }
+  /** Gives the place of an execution back that rests without a run. */
+  leavePlace(number: number): void {
+    this.#enqueue(this.#groups.leave(number)?.next ?? []);
+    this.#admit();
   }
 
   #remove(run: Admissible): void {
@@ -181,17 +191,6 @@ export class Slots {
         run.admit();
       }
     this.#isAdmitting = false;
-  }
-
-  /** Hands the place of a run in its group over to a place holder, which is returned. */
-  keepPlace(run: Admissible): Admissible {
-    const holder: Admissible = { admit() {} };
-    this.#groups.replace(run, holder);
-    return holder;
-  }
-  /** Hands the place in a group over, to a run that enters the queue later. */
-  givePlace(holder: Admissible, run: Admissible): void {
-    this.#groups.replace(holder, run);
   }
 
   /** Gives a slot back, also one that is lent, but keeps the place in the group. It enters the queue again later. */

@@ -1,6 +1,5 @@
 import { setImmediate as nextTurn, setTimeout as sleep } from "node:timers/promises";
 import { busy } from "../../../core/error.ts";
-import type { Logger } from "../../../core/log.ts";
 import type { ParkedBranch } from "../../../engine/execution.ts";
 import { mayTake, type EventHead } from "../../../engine/rules/take-events.ts";
 import { findTakes, type EventReader, type FoundTakes, RefusedEvents } from "../../../engine/runs/find-takes.ts";
@@ -8,15 +7,11 @@ import { hasRoom, type Share } from "../../../engine/rules/event-shares.ts";
 import type { SentEvent, Sending } from "../../../engine/stored/sent-event.ts";
 import type { Value } from "../../../engine/walk/value.ts";
 import type { Drive } from "../drive.ts";
-import type { Drives } from "../drives.ts";
-import type { Store } from "../store/store.ts";
+import type { EngineParts } from "../engine-parts.ts";
 import type { Sleepers } from "./sleepers.ts";
 
-export interface MailboxOptions {
-  readonly store: Store;
-  readonly drives: Drives;
+interface MailboxParts extends EngineParts {
   readonly sleepers: Sleepers;
-  readonly logger: Logger;
   /** Max events that are kept. */
   readonly storedEvents: number;
 }
@@ -41,7 +36,7 @@ interface Delivery {
  *     event was being checked.
  */
 export class Mailbox {
-  readonly #options: MailboxOptions;
+  readonly #parts: MailboxParts;
   /** By name and key, or by the number of one execution. One that begins again while it is at work is added again. */
   readonly #deliveries = new Map<string, Delivery>();
   #isDelivering = false;
@@ -49,14 +44,14 @@ export class Mailbox {
   readonly #passed = new WeakMap<Drive, Set<string>>();
   readonly #refused: RefusedEvents;
 
-  constructor(options: MailboxOptions) {
-    this.#options = options;
-    this.#refused = new RefusedEvents(options.logger);
+  constructor(parts: MailboxParts) {
+    this.#parts = parts;
+    this.#refused = new RefusedEvents(parts.logger);
   }
 
   /** Stores an event. The executions that wait for it are continued after the result. */
   async send(event: SentEvent, share: Share): Promise<Sending> {
-    const { store, drives, storedEvents } = this.#options;
+    const { store, drives, storedEvents } = this.#parts;
     drives.refuseWhenClosing();
     const write = (): Sending | "full" => {
       const known = store.sentEvents.compare(event);
@@ -74,7 +69,7 @@ export class Mailbox {
 
   /** Offers events that were stored before the process started. */
   open(): void {
-    const { store } = this.#options;
+    const { store } = this.#parts;
     this.#deliver("", (after) => store.sentEvents.offers(after, atOnce));
   }
 
@@ -121,7 +116,7 @@ export class Mailbox {
   }
 
   #readerOf(drive: Drive): EventReader<EventHead> {
-    const { store } = this.#options;
+    const { store } = this.#parts;
     const pass = (head: EventHead, branch: ParkedBranch<Value>): void => {
       const passed = this.#passed.get(drive) ?? new Set();
       this.#passed.set(drive, passed.add(toId(branch, head)));
@@ -146,7 +141,7 @@ export class Mailbox {
 
   /** The events for a branch, in the order in which they were stored. It sees no later ones. */
   *#heads(drive: Drive, branch: ParkedBranch<Value>): Generator<EventHead> {
-    const { sentEvents } = this.#options.store;
+    const { sentEvents } = this.#parts.store;
     const began = drive.number;
     const filter = branch.event!;
     let after = filter.isAnyAge ? 0 : began;
@@ -165,7 +160,7 @@ export class Mailbox {
   }
 
   #onStored({ name, key }: SentEvent): void {
-    const { store, drives } = this.#options;
+    const { store, drives } = this.#parts;
     for (const drive of drives.all())
       if (drive.walk.parkedBranches().some(({ event }) => event?.name === name && (event.key ?? "") === key))
         drive.run.news();
@@ -179,7 +174,7 @@ export class Mailbox {
   }
 
   async #deliverAll(): Promise<void> {
-    const { drives, sleepers, logger } = this.#options;
+    const { drives, sleepers, logger } = this.#parts;
     this.#isDelivering = true;
     await nextTurn(); // a suspended drive is forgotten before
     for (let next = this.#takeDelivery(); next; next = this.#takeDelivery()) {
@@ -199,14 +194,14 @@ export class Mailbox {
 
   #takeDelivery(): [string, Delivery] | undefined {
     const [first] = this.#deliveries;
-    if (!first || this.#options.drives.isClosing) return undefined;
+    if (!first || this.#parts.drives.isClosing) return undefined;
     this.#deliveries.delete(first[0]);
     return first;
   }
 
   /** Offers stored events to an execution that has no drive. */
   async #offerTo(number: number): Promise<void> {
-    const { drives, sleepers, logger } = this.#options;
+    const { drives, sleepers, logger } = this.#parts;
     try {
       await sleepers.wake(number);
     } catch (error) {
@@ -219,7 +214,7 @@ export class Mailbox {
   }
 
   #onFailure(error: unknown): void {
-    const { drives, logger } = this.#options;
+    const { drives, logger } = this.#parts;
     if (!drives.isClosing) logger.error("The events could not be read; the next start tries again", { error });
   }
 }

@@ -1,27 +1,8 @@
-import type { Logger } from "../../../core/log.ts";
 import { withIds } from "../../../core/log.ts";
-import type { Program } from "../../../engine/contract/program.ts";
-import { noSlot, toGroup, type Admissible, type GroupName, type Reservation } from "../../../engine/runs/groups.ts";
-import { commandUndriven } from "../drive-commands.ts";
+import { groupOf, noSlot } from "../../../engine/runs/groups.ts";
 import { Drive } from "../drive.ts";
-import type { Drives } from "../drives.ts";
-import type { Store } from "../store/store.ts";
+import type { EngineParts } from "../engine-parts.ts";
 import type { StoredState } from "../store/stored-state.ts";
-import type { WaitingExecutions } from "../waiting-executions.ts";
-import { toChangeReason, toGone } from "../../../engine/compare-steps.ts";
-
-export interface SleepersOptions {
-  readonly store: Store;
-  readonly drives: Drives;
-  readonly waiting: WaitingExecutions;
-  readonly logger: Logger;
-  readonly load: (
-    state: StoredState,
-    program: Program,
-    slot: Admissible | undefined,
-  ) => Promise<Drive | { mismatch: string }>;
-  readonly reserve: (group: GroupName, program: Program) => Promise<Reservation>;
-}
 
 /**
  * Continues executions without a drive: resting ones, and those suspended until a time or an event.
@@ -30,19 +11,19 @@ export interface SleepersOptions {
  * Y2. At most `maxWoken` continued executions wait for a slot (`hasRoom`), so that few are in memory.
  */
 export class Sleepers {
-  readonly #options: SleepersOptions;
+  readonly #parts: EngineParts;
   /** The last call for each execution, while it is at work. */
   readonly #working = new Map<number, Promise<void>>();
   /** The continued drives, until they have a slot. */
   readonly #woken = new Set<Drive>();
 
-  constructor(options: SleepersOptions) {
-    this.#options = options;
+  constructor(parts: EngineParts) {
+    this.#parts = parts;
   }
 
   /** True if further executions may be continued now. */
   get hasRoom(): boolean {
-    const { slots } = this.#options.drives;
+    const { slots } = this.#parts.drives;
     for (const drive of this.#woken) if (!slots.isQueued(drive)) this.#woken.delete(drive);
     return this.#woken.size < maxWoken;
   }
@@ -61,7 +42,9 @@ export class Sleepers {
   }
 
   async #wake(number: number): Promise<void> {
-    const { store, drives, waiting } = this.#options;
+    const { store, drives, waiting, known } = this.#parts;
+    const unknown = known();
+    if (unknown) await unknown; // no code of a workflow is known before
     const state = store.stateOf(number);
     if (!state) return drives.writer.request(() => store.waits.remove(number));
     const { id } = state.execution;
@@ -82,13 +65,12 @@ export class Sleepers {
    * fit, the server suspends it: its waits count at the resume.
    */
   async #continue(state: StoredState): Promise<void> {
-    const { drives, waiting, load, reserve, logger } = this.#options;
-    const { id, workflowId, concurrencyKey } = state.execution;
-    const program = waiting.programOf(workflowId);
-    if (!program) return this.#suspend(state, toGone(workflowId));
-    const group = toGroup(workflowId, concurrencyKey);
-    const place = group && (await reserve(group, program));
-    const drive = await load(state, program, place?.isWaiting ? noSlot : undefined).finally(place?.release);
+    const { drives, waiting, logger } = this.#parts;
+    const { id, workflowId } = state.execution;
+    drives.refuseWhenClosing();
+    const group = groupOf(state);
+    const place = group && drives.slots.reserveWake(group);
+    const drive = await waiting.load(state, place?.isWaiting ? noSlot : undefined).finally(place?.release);
     if (!(drive instanceof Drive)) return this.#suspend(state, drive.mismatch);
     if (drive.run.decided.epoch !== state.epoch) return drives.written(); // another transition was first
     this.#woken.add(drive);
@@ -106,11 +88,10 @@ export class Sleepers {
 
   /** Continues an execution that rests, at the end of a retry delay or for an event. */
   async #endRest(state: StoredState): Promise<void> {
-    const { drives, store, waiting, load } = this.#options;
-    const { number, epoch, execution } = state;
+    const { drives, store, waiting } = this.#parts;
+    const { number, epoch } = state;
     if (!store.waits.hasTimer(number)) return; // it was left to the next start
-    const program = waiting.programOf(execution.workflowId);
-    const drive = program ? await load(state, program, noSlot) : { mismatch: toGone(execution.workflowId) };
+    const drive = await waiting.load(state, noSlot);
     if (!(drive instanceof Drive)) return this.#suspend(state, drive.mismatch);
     if (drive.run.decided.epoch !== epoch) return; // a request was first, and this is its drive
     // Durable before its code runs: from now on a crash counts.
@@ -128,18 +109,10 @@ export class Sleepers {
   }
 
   async #suspend(state: StoredState, mismatch: string): Promise<void> {
-    const { drives, store, waiting, logger } = this.#options;
-    const { id, workflowId } = state.execution;
+    const { drives, store, waiting } = this.#parts;
     // A request may have made a transition while the journal was read. Then the next wait is that of its state.
     await drives.written();
-    if (store.stateOf(state.number)?.epoch !== state.epoch) return;
-    const reason = toChangeReason(mismatch);
-    const next = await waiting.toSuspension(id, reason);
-    const made = await commandUndriven(drives, state, next);
-    if (made)
-      withIds(logger, { executionId: id, workflowId }).warn("Execution suspended: its workflow has changed", {
-        reason,
-      });
+    if (store.stateOf(state.number)?.epoch === state.epoch) await waiting.suspendChanged(state, mismatch);
   }
 }
 

@@ -1,17 +1,12 @@
 import { type Clock, type ClockTimer, longestTimerMs } from "../../../core/clock.ts";
+import { longestTimerMs } from "../../../core/duration.ts";
 import { ServeError } from "../../../core/error.ts";
-import type { Logger } from "../../../core/log.ts";
-import type { Drives } from "../drives.ts";
-import type { Store } from "../store/store.ts";
 import type { DueTimer } from "../store/tables/wait-table.ts";
+import type { EngineParts } from "../engine-parts.ts";
 import type { Sleepers } from "./sleepers.ts";
 import { WakeClocks } from "./wake-clocks.ts";
 
-export interface TimersOptions {
-  readonly store: Store;
-  readonly drives: Drives;
-  readonly clock: Clock;
-  readonly logger: Logger;
+interface TimersParts extends EngineParts {
   readonly sleepers: Sleepers;
 }
 
@@ -24,7 +19,7 @@ export interface TimersOptions {
  * T3. An execution that could not be woken is tried again later. It does not delay others.
  */
 export class Timers {
-  readonly #options: TimersOptions;
+  readonly #parts: TimersParts;
   readonly #clocks: WakeClocks;
   /** The executions that could not be woken, and when to try again, by the monotonic clock. */
   readonly #retryAt = new Map<number, number>();
@@ -35,9 +30,9 @@ export class Timers {
   #isChecking = false;
   #stopWatching = (): void => {};
 
-  constructor(options: TimersOptions) {
-    this.#options = options;
-    const { store, drives, clock } = options;
+  constructor(parts: TimersParts) {
+    this.#parts = parts;
+    const { store, drives, clock } = parts;
     this.#clocks = new WakeClocks(clock, store.waits.clocks(), () => store.lastRow);
     store.waits.clock = this.#clocks;
     drives.nowOf = (row) => this.#clocks.nowOf(row);
@@ -46,14 +41,14 @@ export class Timers {
   /** Begins to wake executions. */
   open(): void {
     this.#isOpen = true;
-    this.#stopWatching = this.#options.clock.watchJumps?.(() => this.#onJump()) ?? (() => {});
+    this.#stopWatching = this.#parts.clock.watchJumps?.(() => this.#onJump()) ?? (() => {});
     this.#check();
   }
 
   close(): void {
     this.#isOpen = false;
     this.#stopWatching();
-    this.#options.clock.clearTimeout(this.#timer);
+    this.#parts.clock.clearTimeout(this.#timer);
   }
 
   /** A timer was committed. */
@@ -62,7 +57,7 @@ export class Timers {
   }
 
   #onJump(): void {
-    for (const { run } of this.#options.drives.all()) run.time();
+    for (const { run } of this.#parts.drives.all()) run.time();
     this.#check();
   }
 
@@ -73,7 +68,7 @@ export class Timers {
   }
 
   async #wakeAll(): Promise<void> {
-    const { sleepers, logger } = this.#options;
+    const { sleepers, logger } = this.#parts;
     let ms = 0;
     try {
       for (let due = this.#findDue(); due.length > 0 && this.#isOpen; due = this.#findDue()) {
@@ -92,7 +87,7 @@ export class Timers {
 
   /** The next executions to wake, the first ones of each clock. */
   #findDue(): DueExecution[] {
-    const { store, clock } = this.#options;
+    const { store, clock } = this.#parts;
     const now = clock.monotonic();
     for (const [number, time] of this.#retryAt) if (time <= now) this.#retryAt.delete(number);
     const due = new Map<number, DueExecution>();
@@ -106,7 +101,7 @@ export class Timers {
   }
 
   async #wake(due: DueExecution): Promise<void> {
-    const { store, sleepers, logger, clock, drives } = this.#options;
+    const { store, sleepers, logger, clock, drives } = this.#parts;
     const { number } = due;
     try {
       await sleepers.wake(number);
@@ -121,13 +116,13 @@ export class Timers {
   }
 
   #pause(): Promise<void> {
-    return new Promise((resolve) => this.#options.clock.setTimeout(resolve, pauseMs));
+    return new Promise((resolve) => this.#parts.clock.setTimeout(resolve, pauseMs));
   }
 
   /** Sets the process timer for the first timer of all clocks. */
   #arm(): void {
     if (!this.#isOpen) return;
-    const { store, clock } = this.#options;
+    const { store, clock } = this.#parts;
     const max = 1 + this.#retryAt.size;
     let ms = Math.min(...this.#retryAt.values()) - clock.monotonic();
     for (const id of this.#clocks.all()) {
@@ -138,7 +133,7 @@ export class Timers {
   }
 
   #armIn(ms: number): void {
-    const { clock } = this.#options;
+    const { clock } = this.#parts;
     const at = clock.monotonic() + ms;
     if (this.#timer && this.#armedFor <= at) return;
     clock.clearTimeout(this.#timer);
