@@ -1,4 +1,5 @@
 import { DatabaseSync } from "node:sqlite";
+import { setImmediate as nextTurn } from "node:timers/promises";
 import { defineWorkflow, embedded, type Config } from "agentserve";
 import { expect, it, onTestFinished, vi } from "vitest";
 import { EmbeddedEngine } from "../../src/backends/embedded/engine.ts";
@@ -12,6 +13,20 @@ import { newFile } from "../harness/folders.ts";
 
 const patience = { timeout: patienceMs };
 const later = { headers: { prefer: "respond-async" } };
+
+const createEngine = (path: string): EmbeddedEngine =>
+  new EmbeddedEngine({
+    path,
+    durability: "normal",
+    retention: { endedMs: undefined, suspendedMs: undefined, conversationsMs: undefined, eventsMs: 86_400_000 },
+    logger: createTestLogger([]),
+    sseBufferBytes: 1_000,
+    runningExecutions: 1,
+    queuedExecutions: 10,
+    waitingExecutions: 10,
+    executionBytes: 1_000,
+    conversationBytes: 33_554_432,
+  });
 
 /** A file with executions that a process left running. One runs at a time. */
 const leaveRunning = (...ids: string[]) => leave({}, ids);
@@ -42,20 +57,7 @@ async function leave(options: { concurrency?: { limit: number } }, ids: string[]
     db.close();
   };
   const path = (id: string, action: string) => `/workflows/w/executions/${id}/${action}`;
-  const createEngine = (): EmbeddedEngine =>
-    new EmbeddedEngine({
-      path: file,
-      durability: "normal",
-      retention: { endedMs: undefined, suspendedMs: undefined, conversationsMs: undefined, eventsMs: 86_400_000 },
-      logger: createTestLogger([]),
-      sseBufferBytes: 1_000,
-      runningExecutions: 1,
-      queuedExecutions: 10,
-      waitingExecutions: 10,
-      executionBytes: 1_000,
-      conversationBytes: 33_554_432,
-    });
-  return { file, begun, config, program, write, path, createEngine };
+  return { file, begun, config, program, write, path, createEngine: () => createEngine(file) };
 }
 /** Holds the reads of a method of the store, from the first one on, until they are `opened`. */
 function hold(method: "history" | "rows") {
@@ -292,4 +294,23 @@ it("does not count the crash of a process that continued no execution", async ()
   next.transaction(() => next.processes.start());
   expect((await next.processes.leftRunning().next()).value).toMatchObject([{ crashes: 1 }]);
   next.close();
+});
+
+it("hands an event that comes before the recovery to the execution that waits for it, on the code of the config", async () => {
+  const file = newFile();
+  const workflow = defineWorkflow({ id: "w" }).andWaitFor({ id: "paid", event: "paid" });
+  const config: Config = { workflows: [workflow], backend: embedded({ path: file }) };
+  const server = await startServer("in process", { config });
+  const program = server.snapshot.workflows.get("w")!;
+  await server.post("/workflows/w/execute", { input: {}, options: { executionId: "x" } });
+  await server.close();
+  const engine = createEngine(file);
+  onTestFinished(() => engine.close({ drainMs: 0 }));
+  await engine.open();
+  const event = { id: "1 code", name: "paid", key: "", data: "1", isFromCode: true };
+  expect(await engine.send(event, "half")).toBe("stored");
+  for (let turn = 0; turn < 10; turn++) await nextTurn();
+  expect(await engine.state("x")).toMatchObject({ status: "suspended", epoch: 1 });
+  await engine.recover((id) => (id === "w" ? program : undefined));
+  await vi.waitFor(async () => expect(await engine.state("x")).toMatchObject({ status: "completed" }), patience);
 });
