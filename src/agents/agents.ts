@@ -1,13 +1,7 @@
-import type { Reservation, ByteBudget } from "../core/byte-budget.ts";
-import { badRequest, clientLeft, shuttingDown, AgentError, busy, DetailedError, type ServeError } from "../core/error.ts";
-import { systemClock, type Clock } from "../core/clock.ts";
-import type { Logger } from "../core/log.ts";
-import type { Metrics } from "../core/metrics.ts";
-import type { Tracer } from "../core/trace.ts";
+import type { Reservation } from "../core/byte-budget.ts";
+import { badRequest, clientLeft, shuttingDown } from "../core/error.ts";
 import type { AskAgent } from "../engine/definition/step-context.ts";
-import type { Engine } from "../engine/contract/engine.ts";
 import type { ConversationKey, Conversations } from "../engine/contract/conversations.ts";
-import type { AskAgent } from "../engine/definition/ask.ts";
 import { AgentCalls, type AgentsOptions } from "./agent-calls.ts";
 import { createAsk } from "./call/ask.ts";
 import type { AgentCall, Answer, StreamPart } from "./call/call.ts";

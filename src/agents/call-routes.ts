@@ -1,13 +1,11 @@
 import type { UIMessageChunk } from "ai";
 import * as v from "valibot";
-import type { ActionRequest } from "../core/authorizer.ts";
+import type { ActionRequest } from "../core/access/authorizer.ts";
 import type { Reservation } from "../core/byte-budget.ts";
 import { applyIdentity, type Claims } from "../core/caller.ts";
 import { ServeError } from "../core/error.ts";
-import { AnyObject } from "../http/any-object.ts";
+import { AnyObject, OptionalId, Prefer } from "../http/input.ts";
 import { Reply } from "../http/envelope.ts";
-import { OptionalId } from "../http/given-id.ts";
-import { Prefer } from "../http/prefer.ts";
 import { defineRoute, events, type Route } from "../http/route.ts";
 import { EventStream, noContent, unfinished } from "../http/sse.ts";
 import type { Agents } from "./agents.ts";

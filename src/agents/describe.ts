@@ -1,7 +1,6 @@
 import type { Schema as SdkSchema } from "ai";
 import { toJsonSchema, type JsonSchema } from "../core/schemas/json-schema.ts";
-import { isSchema, type Schema } from "../core/schema.ts";
-import { toJsonSchema, type JsonSchema } from "../core/json-schema.ts";
+import { isSchema } from "../core/schema.ts";
 import type { WorkflowDefinition } from "../engine/definition/definition.ts";
 import type { AgentDefinition } from "./define.ts";
 import { isAgentTool, isSdkSchema, isWorkflowTool, type AnyTool, type Tool } from "./tool.ts";

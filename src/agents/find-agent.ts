@@ -1,5 +1,4 @@
-import type { Authorized } from "../core/access/authorizer.ts";
-import { admit, type ActionRequest, type Authorized } from "../core/authorizer.ts";
+import { type Authorized, admit, type ActionRequest } from "../core/access/authorizer.ts";
 import { cut } from "../core/cut.ts";
 import { notFound } from "../core/error.ts";
 import type { Program } from "../engine/contract/program.ts";

@@ -1,14 +1,6 @@
 import * as v from "valibot";
-import { admit, type ActionRequest } from "../core/access/authorizer.ts";
-import type { Reservation } from "../core/byte-budget.ts";
-import { applyIdentity, type Claims, type Identity } from "../core/caller.ts";
-import { ServeError } from "../core/error.ts";
-import { AnyObject, OptionalId, Prefer } from "../http/input.ts";
-import { Reply } from "../http/envelope.ts";
-import { defineRoute, events, nothing, type Route } from "../http/route.ts";
-import { EventStream, noContent, unfinished } from "../http/sse.ts";
-import type { ConversationKey } from "../engine/contract/conversations.ts";
-import type { AgentCall, StreamPart } from "./call/call.ts";
+import { type Identity } from "../core/caller.ts";
+import { defineRoute, type Route } from "../http/route.ts";
 import type { Agents } from "./agents.ts";
 import { approvalRoutes } from "./approvals/routes.ts";
 import { callErrors, callRoutes } from "./call-routes.ts";

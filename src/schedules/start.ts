@@ -17,6 +17,22 @@ export const toTickId = (id: string, at: number): string => toPrefix(id) + new D
 /** An execution could not be made: its input, its user or the code of its workflow is wrong. Another try has the same end. */
 export class RefusedStart extends Error {}
 
+/** Starts the execution of a tick, if this version of the config has the schedule. */
+export async function startTick(
+  engine: Engine,
+  version: Schedules & { hold(by: "request"): () => void },
+  { id, at }: { readonly id: string; readonly at: number },
+): Promise<void> {
+  const schedule = version.schedules.get(id);
+  if (!schedule) return;
+  const release = version.hold("request");
+  try {
+    await startExecution(engine, version, schedule, { executionId: toTickId(id, at), at });
+  } finally {
+    release();
+  }
+}
+
 /** Starts an execution of a schedule, for its user and the time of a tick. */
 export async function startExecution(
   engine: Engine,

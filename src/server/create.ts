@@ -1,5 +1,6 @@
+import type { Duplex } from "node:stream";
 import { setTimeout as sleep } from "node:timers/promises";
-import type { Config, ResolvedConfig } from "../config/define.ts";
+import type { Config } from "../config/define.ts";
 import { ConfigError } from "../config/error.ts";
 import { explainFormerLimit } from "../config/limits.ts";
 import { toProject, type Project } from "../config/load.ts";
@@ -16,15 +17,15 @@ import type { SystemRuntime } from "../engine/runtime.ts";
 import { within } from "../core/clock.ts";
 import { toErrorEnvelope } from "../http/envelope.ts";
 import type { Problem } from "../pages/problem.ts";
-import { assemble, defaultHost, type ServerParts } from "./assemble.ts";
-import { limitLater } from "./requests/host-request.ts";
-import { toHostResponse } from "./requests/host-response.ts";
+import { Assembly, defaultHost, type ServerParts } from "./assemble.ts";
+import { limitLater, toHostResponse } from "./requests/host.ts";
 import { answerMs, type ListeningServer, type ListenOptions } from "./network/listen.ts";
 import { toListener } from "./network/listener.ts";
 import { openStoreAndPort } from "./open.ts";
+import type { Upgraded } from "../sockets/upgrade.ts";
 import type { ListedRoute } from "./listing.ts";
 import { findWeakSecret } from "./risks.ts";
-import { createVersions } from "./versions.ts";
+import { createVersions, type Versions } from "./versions.ts";
 
 /** A server made by `createServer()`. */
 export interface Server {
@@ -77,149 +78,177 @@ export interface OpenServer extends Server {
   complain(problem: Problem | undefined): void;
 }
 
+/** Opens the server of a project. `start` refuses a config with former limits. */
 export function openServer(project: Project, parts: ServerParts): OpenServer {
-  const { mode, heldMs } = parts;
-  const { server } = project.config;
-  if (mode === "start") refuseFormerLimits(server.formerLimits);
-  const assembled = assemble(project, parts, { open: openOrRefuse, current: () => current().snapshot });
-  const {
-    engine,
-    agents,
-    scheduler,
-    streams,
-    toApp,
-    complain,
-    report,
-    logger,
-    draining,
-    metrics,
-    store,
-    traces,
-    sessions,
-  } = assembled;
-  let opening: Promise<void> | undefined;
-  const open = (options?: OpenOptions): Promise<void> =>
-    (opening ??= traces.ready
+  const { formerLimits } = project.config.server;
+  if (parts.mode === "start" && formerLimits.length > 0) {
+    const mistakes = formerLimits.map(explainFormerLimit);
+    throw new ConfigError(mistakes.map(({ message }) => message).join("\n"), { hint: mistakes[0]?.hint });
+  }
+  return new LiveServer(project, parts);
+}
+
+/** The public methods are bound: a host may take `fetch` off its server. */
+class LiveServer implements OpenServer {
+  readonly runtime: SystemRuntime;
+  readonly logger: Logger;
+  readonly sessions: ConsoleSessions | undefined;
+  readonly complain: OpenServer["complain"];
+  readonly #assembly: Assembly;
+  readonly #parts: ServerParts;
+  readonly #server: Project["config"]["server"];
+  readonly #versions: Versions;
+  #opening: Promise<void> | undefined;
+  #recovering: Promise<void> | undefined;
+  #listening: Promise<ListeningServer> | undefined;
+  #noticed: Promise<void> | undefined;
+  #closing: Promise<void> | undefined;
+
+  constructor(project: Project, parts: ServerParts) {
+    this.#parts = parts;
+    this.#server = project.config.server;
+    this.#assembly = new Assembly(project, parts, { open: () => this.#openOrRefuse(), current: () => this.snapshot });
+    const { runtime, logger, sessions, complain } = this.#assembly;
+    this.runtime = runtime;
+    this.logger = logger;
+    this.sessions = sessions;
+    this.complain = complain;
+    this.#versions = createVersions(this.#assembly.toApp(project), { logger, heldMs: parts.heldMs });
+  }
+
+  get snapshot(): Snapshot {
+    return this.#versions.current().snapshot;
+  }
+
+  readonly ready = async (): Promise<void> => {
+    if (this.#closing) throw shuttingDown();
+    await this.#recover();
+  };
+
+  readonly routes = (): ListedRoute[] => this.#versions.current().routes();
+
+  readonly swap = (next: Project): void => {
+    this.#versions.swap(this.#assembly.toApp(next));
+    this.#assembly.scheduler.update(this.snapshot.schedules.values());
+  };
+
+  readonly fetch = async (request: Request): Promise<Response> => {
+    if (this.#closing) return toErrorEnvelope(shuttingDown(), [requestIdHeader()], this.#assembly.report).toResponse();
+    const app = this.#versions.current();
+    const releaseSnapshot = app.snapshot.hold("request");
+    const releases = [releaseSnapshot];
+    const release = (): void => releases.forEach((one) => one());
+    await this.#recover().catch((error: unknown) => {
+      release();
+      throw error;
+    });
+    const limited = limitLater(request, this.#server.limits.bodyBytes);
+    const answer = await app.answer({
+      request: limited,
+      withBodyLimit: (bytes) => (request.body?.locked ? limited : limitLater(request, bytes)),
+      onEnded: (one) => releases.push(one),
+      release: releaseSnapshot,
+    });
+    return toHostResponse(answer, request.method, release);
+  };
+
+  readonly listen: OpenServer["listen"] = ({ port = this.#server.port, host = this.#host, https } = {}) => {
+    if (this.#listening) throw new Error("This server is already listening");
+    if (this.#closing) throw new Error("This server is closed");
+    if (!isLoopback(host)) this.sessions?.close();
+    const { mode } = this.#parts;
+    const { engine, report, metrics, store } = this.#assembly;
+    const options: ListenOptions = {
+      mode,
+      host,
+      port: port ?? defaultPort,
+      mayMove: mode === "dev" && port === undefined,
+      https,
+      limits: this.#server.limits,
+      listener: toListener(this.#versions.current, report),
+      report,
+      countedSocket: (change) => void (metrics.counters.totals.sockets += change),
+      warn: (message, data) => this.logger.warn(message, data),
+      resolve: (request, socket, requestId) => this.#upgrade(request, socket, requestId),
+    };
+    const open = (how: OpenOptions): Promise<void> => this.#open(how);
+    this.#listening = openStoreAndPort({ options, open, store, isEarly: mode === "start" }).then((opened) => {
+      const { basePath = "" } = this.#server;
+      return { ...opened, url: opened.url + basePath };
+    });
+    // Executions continue after the port is open: a step that ends the process must not keep it closed.
+    this.#listening.then(
+      ({ url }) => void (engine.served(url), setImmediate(() => this.#recoverOrReport())),
+      () => {},
+    );
+    return this.#listening;
+  };
+
+  readonly close: OpenServer["close"] = ({ noticeMs = 0, drainMs = this.#server.limits.drainMs } = {}) => {
+    this.#assembly.draining.isDraining = true;
+    if (noticeMs === 0) return (this.#closing ??= this.#close(drainMs));
+    return (this.#noticed ??= sleep(noticeMs).then(() => (this.#closing ??= this.#close(drainMs))));
+  };
+
+  get #host(): string {
+    return this.#parts.host ?? this.#server.host ?? defaultHost;
+  }
+
+  #open(options?: OpenOptions): Promise<void> {
+    const { traces, engine } = this.#assembly;
+    return (this.#opening ??= traces.ready
       .then(() => engine.open(options))
       .catch((error: unknown) => {
-        opening = recovering = undefined; // the next call tries again: the store may be free by then
+        this.#opening = this.#recovering = undefined; // the next call tries again: the store may be free by then
         throw error;
       }));
-  let recovering: Promise<void> | undefined;
+  }
+
   /** Continues the executions that were running when the last process ended. */
-  const recover = (): Promise<void> => {
-    if (recovering) return recovering;
-    recovering = open().then(() =>
-      engine.recover(parts.recovery === false ? undefined : programOf).finally(() => {
-        if (closing) return;
-        scheduler.open(current().snapshot.schedules.values());
+  #recover(): Promise<void> {
+    if (this.#recovering) return this.#recovering;
+    const { engine, scheduler, agents } = this.#assembly;
+    const { recovery, clock } = this.#parts;
+    this.#recovering = this.#open().then(() =>
+      engine.recover(recovery === false ? undefined : (id) => this.#programOf(id)).finally(() => {
+        if (this.#closing) return;
+        scheduler.open(this.snapshot.schedules.values());
         agents.watch.open();
       }),
     );
-    parts.clock?.hold?.(recovering);
-    return recovering;
-  };
-  /** A server that cannot recover still serves: its executions can be read and cancelled. */
-  const recoverOrReport = (): void => {
-    if (closing) return;
-    recover().catch((error: unknown) => logger.error("Executions could not be recovered", { error }));
-  };
-  const programOf = (id: string): Program | undefined => {
-    const { workflows, agents: served } = current().snapshot;
-    const agentId = agentOf(id);
-    return agentId === undefined ? workflows.get(id) : served.get(agentId)?.program;
-  };
-  let listening: Promise<ListeningServer> | undefined;
-  let closing: Promise<void> | undefined;
-  let noticed: Promise<void> | undefined;
-  const versions = createVersions(toApp(project), { logger, heldMs });
-  const { current } = versions;
-
-  return {
-    get snapshot() {
-      return current().snapshot;
-    },
-    logger,
-    sessions,
-    runtime: assembled.runtime,
-    complain,
-    async ready() {
-      if (closing) throw shuttingDown();
-      await recover();
-    },
-    routes: () => current().routes(),
-    swap(next) {
-      versions.swap(toApp(next));
-      scheduler.update(current().snapshot.schedules.values());
-    },
-    async fetch(request) {
-      if (closing) return toErrorEnvelope(shuttingDown(), [requestIdHeader()], report).toResponse();
-      const app = current();
-      const releaseSnapshot = app.snapshot.hold("request");
-      const releases = [releaseSnapshot];
-      const release = (): void => releases.forEach((one) => one());
-      await recover().catch((error: unknown) => {
-        release();
-        throw error;
-      });
-      const limited = limitLater(request, server.limits.bodyBytes);
-      const answer = await app.answer({
-        request: limited,
-        withBodyLimit: (bytes) => (request.body?.locked ? limited : limitLater(request, bytes)),
-        onEnded: (one) => releases.push(one),
-        release: releaseSnapshot,
-      });
-      return toHostResponse(answer, request.method, release);
-    },
-    listen({ port = server.port, host = parts.host ?? server.host ?? defaultHost, https } = {}) {
-      if (listening) throw new Error("This server is already listening");
-      if (closing) throw new Error("This server is closed");
-      if (!isLoopback(host)) sessions?.close();
-      const options: ListenOptions = {
-        mode,
-        host,
-        port: port ?? defaultPort,
-        mayMove: mode === "dev" && port === undefined,
-        https,
-        limits: server.limits,
-        listener: toListener(current, report),
-        report,
-        countedSocket: (change) => void (metrics.counters.totals.sockets += change),
-        warn: (message, data) => logger.warn(message, data),
-        async resolve(request, socket, requestId) {
-          const app = current();
-          const release = app.snapshot.hold("socket");
-          socket.once("close", release);
-          const { isBuiltIn, ...upgraded } = await app.upgrade(request, requestId);
-          if (isBuiltIn) release(); // a built-in socket belongs to the server and uses no version of the config
-          return upgraded;
-        },
-      };
-      // Executions continue after the port is open: a step that ends the process must not keep it closed.
-      listening = openStoreAndPort({ options, open, store, isEarly: mode === "start" }).then((opened) => {
-        const { basePath = "" } = server;
-        return { ...opened, url: opened.url + basePath };
-      });
-      listening.then(
-        ({ url }) => void (engine.served(url), setImmediate(recoverOrReport)),
-        () => {},
-      );
-      return listening;
-    },
-    close({ noticeMs = 0, drainMs = server.limits.drainMs } = {}) {
-      draining.isDraining = true;
-      if (noticeMs === 0) return (closing ??= close(drainMs));
-      return (noticed ??= sleep(noticeMs).then(() => (closing ??= close(drainMs))));
-    },
-  };
-
-  /** Opens the store for code. A server that does not listen, and so has no other start, continues its executions too. */
-  async function openOrRefuse(): Promise<void> {
-    if (closing) throw shuttingDown();
-    await (listening ? open() : recover());
+    clock?.hold?.(this.#recovering);
+    return this.#recovering;
   }
 
-  async function close(drainMs: number): Promise<void> {
+  /** A server that cannot recover still serves: its executions can be read and cancelled. */
+  #recoverOrReport(): void {
+    if (this.#closing) return;
+    this.#recover().catch((error: unknown) => this.logger.error("Executions could not be recovered", { error }));
+  }
+
+  /** Opens the store for code. A server that does not listen, and so has no other start, continues its executions too. */
+  async #openOrRefuse(): Promise<void> {
+    if (this.#closing) throw shuttingDown();
+    await (this.#listening ? this.#open() : this.#recover());
+  }
+
+  #programOf(id: string): Program | undefined {
+    const { workflows, agents } = this.snapshot;
+    const agentId = agentOf(id);
+    return agentId === undefined ? workflows.get(id) : agents.get(agentId)?.program;
+  }
+
+  async #upgrade(request: Request, socket: Duplex, requestId: string): Promise<Upgraded> {
+    const app = this.#versions.current();
+    const release = app.snapshot.hold("socket");
+    socket.once("close", release);
+    const { isBuiltIn, ...upgraded } = await app.upgrade(request, requestId);
+    if (isBuiltIn) release(); // a built-in socket belongs to the server and uses no version of the config
+    return upgraded;
+  }
+
+  async #close(drainMs: number): Promise<void> {
+    const { engine, agents, scheduler, streams, metrics, traces } = this.#assembly;
     streams.close();
     scheduler.close();
     const until = performance.now() + drainMs;
@@ -227,20 +256,20 @@ export function openServer(project: Project, parts: ServerParts): OpenServer {
     const beside = agents.close(grace);
     const closed = Promise.all([
       engine.close({ ...grace, beside }),
-      opening?.catch(() => {}),
-      recovering?.catch(() => {}),
+      this.#opening?.catch(() => {}),
+      this.#recovering?.catch(() => {}),
     ]);
     const answered = Promise.all([closed, beside]);
     await Promise.all([
       answered,
-      listening?.then(
+      this.#listening?.then(
         (port) => port.close({ drainMs, answered }),
         () => {},
       ),
     ]);
     // A caller of `fetch` that never reads the response would hold its version for ever.
     const rest = Math.max(answerMs, until - performance.now());
-    await within(rest, versions.close(), { onLate: () => {} });
+    await within(rest, this.#versions.close(), { onLate: () => {} });
     await traces.flush(Math.min(flushMs, Math.max(drainMs, answerMs)));
     metrics.close();
   }
@@ -248,9 +277,3 @@ export function openServer(project: Project, parts: ServerParts): OpenServer {
 
 /** The time to export the last spans, within another `drainMs`. */
 const flushMs = 3_000;
-
-function refuseFormerLimits(names: ResolvedConfig["server"]["formerLimits"]): void {
-  if (names.length === 0) return;
-  const mistakes = names.map(explainFormerLimit);
-  throw new ConfigError(mistakes.map(({ message }) => message).join("\n"), { hint: mistakes[0]?.hint });
-}

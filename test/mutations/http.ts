@@ -144,9 +144,9 @@ export const http: readonly Mutation[] = [
   },
   {
     breaks: "Any page can open a WebSocket with the cookies of a user",
-    file: "src/server/app.ts",
-    find: `if (origin !== null && !isOwn(origin, event.url)) checkOrigin(origin);`,
-    replace: `if (origin === "null") checkOrigin(origin);`,
+    file: "src/server/requests/guard.ts",
+    find: `if (origin !== null && !isOwn(origin, url)) this.#checkOrigin(origin);`,
+    replace: `if (origin === "null") this.#checkOrigin(origin);`,
     suite: "test/sockets/echo.test.ts",
   },
   {

@@ -1,8 +1,6 @@
 import type { AuthorizeRequest } from "../../core/access/authorize.ts";
 import { forbidden, type ActionRequest } from "../../core/access/authorizer.ts";
 import { type Identity, applyIdentity } from "../../core/caller.ts";
-import type { AuthorizeRequest } from "../../core/authorize.ts";
-import { forbidden, type ActionRequest } from "../../core/authorizer.ts";
 import { cut } from "../../core/cut.ts";
 import { notFound } from "../../core/error.ts";
 import { toIso } from "../../core/iso-time.ts";

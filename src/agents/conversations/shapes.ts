@@ -2,7 +2,7 @@ import * as v from "valibot";
 import { toIso } from "../../core/iso-time.ts";
 import type { ConversationSummary, ConversationWithMessages } from "../../engine/runtime.ts";
 import type { StoredConversation } from "../../engine/stored/stored-conversation.ts";
-import { OptionalId } from "../../http/given-id.ts";
+import { OptionalId } from "../../http/input.ts";
 
 /** The query of a request about conversations. */
 export const UserQuery: v.ObjectSchema<{ readonly userId: v.GenericSchema<string | undefined> }, undefined> = v.object({

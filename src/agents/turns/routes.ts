@@ -1,6 +1,6 @@
 import * as v from "valibot";
 import type { ConversationKey } from "../../engine/contract/conversations.ts";
-import { OptionalId } from "../../http/given-id.ts";
+import { OptionalId } from "../../http/input.ts";
 import { defineRoute, events, nothing, type Route } from "../../http/route.ts";
 import type { Agents } from "../agents.ts";
 import { callErrors, ChatChunk, toAttached, toChatStream } from "../call-routes.ts";

@@ -1,5 +1,6 @@
+import type { ProgramOptions } from "../../engine/attempts/walk.ts";
 import type { Program } from "../../engine/contract/program.ts";
-import { createProgram, type ProgramOptions } from "../../engine/attempts/live-walk.ts";
+import { createProgram } from "../../engine/attempts/live-walk.ts";
 import type { WorkflowDefinition } from "../../engine/definition/definition.ts";
 import type { StepCaller } from "../../engine/runtime.ts";
 import { toTurnsId } from "../../engine/turn-execution.ts";

@@ -1,6 +1,6 @@
 import * as v from "valibot";
 import type { Clock } from "../../core/clock.ts";
-import { forbidden, type ActionRequest } from "../../core/authorizer.ts";
+import { forbidden, type ActionRequest } from "../../core/access/authorizer.ts";
 import { badRequest } from "../../core/error.ts";
 import { invalidCursor } from "../../engine/stored/stored-conversation.ts";
 import {

@@ -1,6 +1,5 @@
 import { type Clock, type ClockTimer, longestTimerMs } from "../../core/clock.ts";
-import { longestTimerMs } from "../../core/duration.ts";
-import { unknownDensity } from "../../core/heap-weight.ts";
+import { unknownDensity } from "../../core/byte-budget.ts";
 import type { JsonText } from "../../core/json.ts";
 import type { Walk } from "../../engine/attempts/walk.ts";
 import type { Program } from "../../engine/contract/program.ts";

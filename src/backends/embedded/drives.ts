@@ -1,7 +1,6 @@
 import { systemClock, type Clock } from "../../core/clock.ts";
 import { shuttingDown } from "../../core/error.ts";
-import { heapPerByte, quarterOfHeap, toWeight, unknownDensity } from "../../core/byte-budget.ts";
-import { heapPerByte, quarterOfHeap, toWeight } from "../../core/heap-weight.ts";
+import { heapPerByte, quarterOfHeap, toWeight } from "../../core/byte-budget.ts";
 import { withIds, type Logger } from "../../core/log.ts";
 import type { Metrics } from "../../core/metrics.ts";
 import type { Program } from "../../engine/contract/program.ts";

@@ -9,31 +9,14 @@ import type {
   ListFilter,
   ListPage,
   OpenOptions,
-  HistoryRow,
 } from "../../engine/contract/engine.ts";
-import type { HistoryRow } from "../../engine/contract/history.ts";
+import type { HistoryRow } from "../../engine/contract/engine.ts";
 import type { Program } from "../../engine/contract/program.ts";
 import type { LiveEvent, StoredEvent } from "../../engine/events.ts";
 import type { ExecutionState } from "../../engine/execution.ts";
-import { readEvents } from "../../engine/runs/read-events.ts";
-import { type Reader, readEvents, Readers } from "../../engine/runs/readers.ts";
-import { toServiceParts, createCalls, toNames, type ServiceNames } from "./calls.ts";
-import type { OnSettled } from "../../engine/execution-log.ts";
-import { Changes } from "../../engine/runs/changes.ts";
-import { Slots } from "../../engine/runs/slots.ts";
-import { Arrivals } from "./arrivals.ts";
-import { RestateClient } from "./client/client.ts";
-import { RestateConversations } from "./conversations/conversations.ts";
-import { LocalDrives, type LocalDrive } from "./drive/drives.ts";
-import { Interruptions } from "./drive/interruptions.ts";
-import { Endpoint } from "./endpoint.ts";
-import { LocalPlaces } from "./groups/local-places.ts";
-import { listExecutions } from "./list/list.ts";
-import { LocalMailboxes } from "./mailbox/local-mailboxes.ts";
-import type { RestateSettings } from "./options.ts";
-import { Programs } from "./programs.ts";
-import { readHistory } from "./reads/history.ts";
-import { startedIn } from "./drive/rows.ts";
+import { readEvents } from "../../engine/runs/readers.ts";
+import type { Reader } from "../../engine/runs/readers.ts";
+import { toServiceParts } from "./calls.ts";
 import { Commands } from "./commands.ts";
 import { RestateConversations } from "./conversations/conversations.ts";
 import type { LocalDrive } from "./drive/drives.ts";

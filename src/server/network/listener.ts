@@ -4,7 +4,7 @@ import { badRequest } from "../../core/error.ts";
 import { requestIdHeader } from "../../http/request-id.ts";
 import { DirectAnswer, Envelope, toErrorEnvelope, toWebResponse, type Answer } from "../../http/envelope.ts";
 import type { App } from "../app.ts";
-import type { Incoming } from "../requests/incoming.ts";
+import type { Incoming } from "../requests/request-record.ts";
 
 export type Listener = (req: IncomingMessage, res: ServerResponse) => void;
 

@@ -5,23 +5,17 @@ import { toErrorEnvelope, toWebResponse, type Answer, type HeaderPairs } from ".
 import type { Match, Table } from "../../http/table.ts";
 import type { BuiltInRoute } from "../built-in-routes.ts";
 import { methodNotAllowed, type InnerHandler } from "../custom.ts";
+import type { IdentifyRequest } from "./guard.ts";
 import { isCrossOrigin } from "./origins.ts";
+import type { RequestRecord } from "./request-record.ts";
 
 /** The parts of an app that respond inside the host's middleware. */
 export interface MiddlewareAnswerParts {
   readonly table: Table<BuiltInRoute>;
-  /** Called with the built-in route of a request. */
-  matched(event: H3Event, match: Match<BuiltInRoute> | undefined): void;
-  identify(event: H3Event, method: string, match: Match<BuiltInRoute> | undefined): Promise<Identity>;
+  identify(event: H3Event, request: IdentifyRequest): Promise<Identity>;
   allowLargeBody(event: H3Event): void;
-  answerBuiltIn(
-    match: Match<BuiltInRoute>,
-    event: H3Event,
-    identity: Identity,
-    requestId: string,
-    headers: HeaderPairs,
-  ): Promise<Answer>;
-  askCustom(event: H3Event, requestId: string, identity: Identity, inner?: InnerHandler | undefined): Promise<Response>;
+  answerBuiltIn(event: H3Event, match: Match<BuiltInRoute>, identity: Identity): Promise<Answer>;
+  askCustom(event: H3Event, identity: Identity, inner?: InnerHandler | undefined): Promise<Response>;
   readonly report: (error: unknown, requestId: string) => void;
 }
 
@@ -32,48 +26,48 @@ export interface MiddlewareAnswerParts {
  */
 export function createMiddlewareAnswer(
   parts: MiddlewareAnswerParts,
-): (event: H3Event, requestId: string) => Promise<Response> {
+): (event: H3Event, record: RequestRecord) => Promise<Response> {
   const { table, identify, answerBuiltIn, askCustom, report } = parts;
 
-  return async function answer(event, requestId) {
+  return async function answer(event, record) {
     const { req: request, url } = event;
     const isAsking = isPreflight(request);
     const method = isAsking ? request.headers.get("access-control-request-method")! : request.method;
     const match = table.find(method, url.pathname);
-    if (!isAsking) parts.matched(event, match);
+    if (!isAsking) record.route = match?.route;
     let identity: Identity = anonymous;
     let refusal: unknown;
     try {
-      identity = await identify(event, method, match);
+      identity = await identify(event, { method, route: match?.route, requestId: record.requestId });
       if (isAsking) refusal = methodNotAllowed(table, url.pathname);
     } catch (error) {
       refusal = error;
     }
-    if (refusal) return refuse(event, requestId, identity, refusal, isAsking);
+    if (refusal) return refuse(event, { record, identity, refusal, isAsking });
     if (match?.route.largeBody) parts.allowLargeBody(event);
-    const run = async (found: Match<BuiltInRoute>) =>
-      toWebResponse(await answerBuiltIn(found, event, identity, requestId, []));
-    return askCustom(event, requestId, identity, match && { isRefusal: false, run: () => run(match) });
+    const run = async (found: Match<BuiltInRoute>) => toWebResponse(await answerBuiltIn(event, found, identity));
+    return askCustom(event, identity, match && { isRefusal: false, run: () => run(match) });
   };
 
-  async function refuse(
-    event: H3Event,
-    requestId: string,
-    identity: Identity,
-    refusal: unknown,
-    isAsking: boolean,
-  ): Promise<Response> {
+  async function refuse(event: H3Event, { record, identity, refusal, isAsking }: Refused): Promise<Response> {
     let isAnswered = true; // by the middleware itself, unless it calls run()
     async function run(): Promise<never> {
       isAnswered = false;
       throw refusal;
     }
-    const response = await askCustom(event, requestId, identity, { isRefusal: true, run });
+    const response = await askCustom(event, identity, { isRefusal: true, run });
     const kept = [...response.headers].filter(isCrossOrigin);
     if (isAsking && isAnswered) return toPreflightAnswer(response, kept);
     void response.body?.cancel();
-    return toErrorEnvelope(refusal, kept, (hidden) => report(hidden, requestId)).toResponse();
+    return toErrorEnvelope(refusal, kept, (hidden) => report(hidden, record.requestId)).toResponse();
   }
+}
+
+interface Refused {
+  readonly record: RequestRecord;
+  readonly identity: Identity;
+  readonly refusal: unknown;
+  readonly isAsking: boolean;
 }
 
 /** Returns the response to a preflight. It has a body only if it is an error. */

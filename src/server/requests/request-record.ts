@@ -1,8 +1,38 @@
 import type { Activity } from "../../core/log.ts";
+import type { H3Event } from "h3";
+import type { OnEnded } from "../../core/byte-budget.ts";
 import { runInScope, type Scope } from "../../core/scope.ts";
-import type { MatchedRoute } from "./route-counts.ts";
 import { DirectAnswer, type Answer } from "../../http/envelope.ts";
 import { EventAnswer } from "../../http/event-answer.ts";
+import type { Table } from "../../http/table.ts";
+import type { Counters, RouteCounts } from "../../observability/metrics/counters.ts";
+import type { BuiltInRoute } from "../built-in-routes.ts";
+
+declare module "h3" {
+  interface H3EventContext {
+    [arrival]?: { readonly record: RequestRecord; readonly incoming: Incoming | undefined };
+  }
+}
+const arrival: unique symbol = Symbol("arrival");
+
+/** A request as it arrives, over the network or from a host. */
+export interface Incoming {
+  /** The request, with a body of at most `bodyBytes`. */
+  readonly request: Request;
+  /** Returns the request with another limit of its body, or the same request if its body has been touched. */
+  readonly withBodyLimit: (bytes: number) => Request;
+  /** Registers a callback for the end of the response. */
+  readonly onEnded: OnEnded;
+  /** Called if the rest of the response needs nothing of the snapshot. */
+  readonly release: () => void;
+}
+
+/** Keeps a request with its event. A WebSocket has no `Incoming`, and no route that reads it. */
+export function setArrival({ context }: H3Event, record: RequestRecord, incoming: Incoming | undefined): void {
+  context[arrival] = { record, incoming };
+}
+export const recordOf = ({ context }: H3Event): RequestRecord => context[arrival]!.record;
+export const incomingOf = ({ context }: H3Event): Incoming => context[arrival]!.incoming!;
 
 /** The facts about one request for the log and the metrics. The log has the pattern of the route, never the path or the query. */
 export class RequestRecord {
@@ -60,3 +90,29 @@ const quietPaths = new Set([
   "/favicon.ico",
   "/.well-known/appspecific/com.chrome.devtools.json",
 ]);
+
+/** A route of the table, or of h3. h3 has no method for a route of all methods. */
+export interface MatchedRoute {
+  readonly method?: string | undefined;
+  readonly path?: string | undefined;
+  readonly route?: string | undefined;
+}
+
+/** Returns a function from the route that matched to its numbers. A label is built once for each route of the config. */
+export function createRouteCounts(
+  table: Table<BuiltInRoute>,
+  counters: Counters,
+): (route: MatchedRoute | undefined) => RouteCounts {
+  const { otherRoute } = counters;
+  const known = new Map<MatchedRoute, RouteCounts>(
+    table.routes.map((route) => [route, counters.route(toLabel(route))]),
+  );
+  return (route) => {
+    if (!route) return otherRoute;
+    const counts = known.get(route) ?? counters.route(toLabel(route));
+    known.set(route, counts);
+    return counts;
+  };
+}
+
+const toLabel = ({ method, path, route }: MatchedRoute): string => `${method || "ALL"} ${path ?? route}`;

@@ -1,6 +1,6 @@
 import type { CreateWalk } from "../../engine/attempts/walk.ts";
 import type { Engine } from "../../engine/contract/engine.ts";
-import type { HistoryRow } from "../../engine/contract/history.ts";
+import type { HistoryRow } from "../../engine/contract/engine.ts";
 import { planFork, toCopiedRows } from "../../engine/fork.ts";
 import { describeSteps, type Execution } from "../../engine/execution.ts";
 import type { StepTraits } from "../../engine/definition/step-traits.ts";

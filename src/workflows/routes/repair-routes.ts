@@ -1,7 +1,5 @@
 import * as v from "valibot";
-import type { ExecutionState } from "../../engine/execution.ts";
 import { Prefer } from "../../http/input.ts";
-import { Prefer } from "../../http/prefer.ts";
 import { defineRoute, type Route } from "../../http/route.ts";
 import { findContinuable, findStartable, type Workflows } from "../find.ts";
 import { fork, retry } from "../repair.ts";

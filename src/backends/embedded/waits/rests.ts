@@ -1,4 +1,3 @@
-import { unknownDensity } from "../../../core/byte-budget.ts";
 import { groupOf } from "../../../engine/runs/groups.ts";
 import type { NextTimes } from "../../../engine/runs/run-port.ts";
 import type { Drive, DriveHost, DriveRests } from "../drive.ts";

@@ -1,5 +1,4 @@
-import { type Clock, type ClockTimer, longestTimerMs } from "../../../core/clock.ts";
-import { longestTimerMs } from "../../../core/duration.ts";
+import { type ClockTimer, longestTimerMs } from "../../../core/clock.ts";
 import { ServeError } from "../../../core/error.ts";
 import type { DueTimer } from "../store/tables/wait-table.ts";
 import type { EngineParts } from "../engine-parts.ts";

@@ -4,9 +4,7 @@ import { handlerReadMs } from "../calls.ts";
 import type { RestateClient } from "../client/client.ts";
 import type { EventHead } from "../../../engine/rules/take-events.ts";
 import { type EventReader, RefusedEvents } from "../../../engine/runs/find-takes.ts";
-import { RefusedEvents } from "../../../engine/runs/refused-events.ts";
 import { toMailboxKey, type StoredHead } from "./service.ts";
-import { toMailboxKey } from "./mailbox-key.ts";
 
 interface MailHead extends EventHead {
   readonly hasData: boolean;

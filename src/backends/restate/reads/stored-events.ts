@@ -1,11 +1,11 @@
 import type { JsonText } from "../../../core/json.ts";
 import { textOf } from "../../../engine/runs/journal-row.ts";
 import { setTimeout as sleep } from "node:timers/promises";
-import type { HistoryRow } from "../../../engine/contract/history.ts";
-import type { EventCursor, EventPage } from "../../../engine/runs/read-events.ts";
-import type { EventCursor, EventPage, Readers } from "../../../engine/runs/readers.ts";
+import type { HistoryRow } from "../../../engine/contract/engine.ts";
+import type { EventCursor, EventPage } from "../../../engine/runs/readers.ts";
 import type { Position } from "../../../engine/execution.ts";
 import { readPosition } from "../../../engine/steps/read-steps.ts";
+import type { Readers } from "../../../engine/runs/readers.ts";
 import { localMs } from "../arrivals.ts";
 import { persist, type RestateClient } from "../client/client.ts";
 import type { LocalDrives } from "../drive/drives.ts";
