@@ -59,8 +59,8 @@ export async function dev(flags: ServeFlags & { https?: boolean; open?: boolean 
     openBrowser(link, shown);
   }
 
-  const { createReload } = await import("../dev/reload.ts"); // after the server is ready
-  reload = createReload({
+  const { Reload } = await import("../dev/reload.ts"); // after the server is ready
+  reload = new Reload({
     loader,
     server,
     project,

@@ -188,6 +188,16 @@ export function createSnapshot(project: Project, parts: SnapshotParts): Snapshot
   }
 }
 
+/** Does work on a version of the config, which stays in use until the work has ended. */
+export async function withVersion<T>(version: Snapshot, work: (version: Snapshot) => Promise<T>): Promise<T> {
+  const release = version.hold("request");
+  try {
+    return await work(version);
+  } finally {
+    release();
+  }
+}
+
 /** Reads the options one by one: a provider may be a class instance. */
 function toPolicy({ defaultPrivate, publicRoutes = [], protect, webSockets }: AccessOptions, open: readonly string[]) {
   return createPolicy({ defaultPrivate, protect, webSockets, publicRoutes: [...open, ...publicRoutes] });

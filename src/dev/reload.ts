@@ -10,7 +10,7 @@ import type { Problem } from "../pages/problem.ts";
 import type { OpenServer } from "../server/create.ts";
 import { describeChange } from "./change.ts";
 import { SupersededLoad, loadPatiently, type PatientLoad } from "./patience.ts";
-import { createWatch } from "./watch.ts";
+import { createWatch, type Watch } from "./watch.ts";
 
 export interface ReloadOptions {
   readonly loader: Loader;
@@ -36,122 +36,152 @@ export interface ReloadOptions {
 const followMs = 500;
 
 /** Watches a project and serves each version that loads. If one fails, reports it and keeps the last good version. */
-export function createReload({ loader, server, report, ...options }: ReloadOptions): { close(): Promise<void> } {
-  const { needsRestart, showsCode, loadMs = 30_000 } = options;
-  const root = dirname(loader.file);
-  const fixed = [loader.file, ...envFiles.map((name) => join(root, name))];
-  let served = options.project;
-  /** Imported files that do not exist. They may be created later. */
-  let missing: readonly string[] = [];
-  /** All files read since the last good load began. Node and jiti forget some files of a load that throws. */
-  let known = new Set<string>();
-  let told = "";
-  /** The problem of the last load, if it failed. */
-  let standing: Problem | undefined;
-  const watched = new Set<string>();
+export class Reload {
+  readonly #options: ReloadOptions;
+  readonly #root: string;
+  /** The config and the `.env` files. */
+  readonly #fixed: readonly string[];
+  readonly #watch: Watch;
+  readonly #following: NodeJS.Timeout;
+  readonly #watched = new Set<string>();
   /** The versions of changed files that a load has read. A save is one reload, however often and late it is reported. */
-  const loaded = new Map<string, string | undefined>();
+  readonly #loaded = new Map<string, string | undefined>();
   /** The removed files that were reported. */
-  const gone = new Set<string>();
-  const pending = new Set<string>();
-  let working: Promise<void> | undefined;
-  let load: PatientLoad | undefined;
-  let closed = false;
+  readonly #gone = new Set<string>();
+  readonly #pending = new Set<string>();
+  #served: Project;
+  /** Imported files that do not exist. They may be created later. */
+  #missing: readonly string[] = [];
+  /** All files read since the last good load began. Node and jiti forget some files of a load that throws. */
+  #known = new Set<string>();
+  /** The keys of the last `restartNeeded`. */
+  #reported = "";
+  /** The problem of the last load, if it failed. */
+  #problem: Problem | undefined;
+  #working: Promise<void> | undefined;
+  #load: PatientLoad | undefined;
+  #isClosed = false;
 
-  const watch = createWatch({
-    root,
-    onChange,
-    readAt: loader.beganAt,
-    isNew: (file) => missing.includes(file) || (isInFolder(file) && !loader.files().includes(toReal(file))),
-    onError: (error) => server.logger.error("Watching files failed", { error }),
-  });
-  follow();
-  const following = setInterval(() => {
-    follow(); // a request or a step may import a file for the first time
-    if (!working) onChange([...missing.filter((file) => existsSync(file)), ...unreported()]);
-  }, followMs).unref();
+  constructor(options: ReloadOptions) {
+    const { loader, server } = options;
+    this.#options = options;
+    this.#root = dirname(loader.file);
+    this.#fixed = [loader.file, ...envFiles.map((name) => join(this.#root, name))];
+    this.#served = options.project;
+    this.#watch = createWatch({
+      root: this.#root,
+      onChange: (files) => this.#onChange(files),
+      readAt: loader.beganAt,
+      isNew: (file) => this.#missing.includes(file) || (this.#isInFolder(file) && !this.#isRead(file)),
+      onError: (error) => server.logger.error("Watching files failed", { error }),
+    });
+    this.#follow();
+    this.#following = setInterval(() => {
+      this.#follow(); // a request or a step may import a file for the first time
+      const created = this.#missing.filter((file) => existsSync(file));
+      if (!this.#working) this.#onChange([...created, ...this.#findUnreported()]);
+    }, followMs).unref();
+  }
+
+  async close(): Promise<void> {
+    this.#isClosed = true;
+    clearInterval(this.#following);
+    await this.#watch.close();
+  }
 
   /**
-   * The files that were written or removed after they were read, if the watcher should have reported that by now: it can miss
-   * a write, and the removal of a file that it has just begun to watch.
+   * Returns the files that were written or removed after they were read, if the watcher should have reported them by now: it
+   * can miss a write, and the removal of a file that it has just begun to watch.
    */
-  function unreported(): string[] {
+  #findUnreported(): string[] {
+    const { loader } = this.#options;
     const readAt = loader.beganAt();
     const late = Date.now() - followMs;
-    const removed = loader.files().filter((file) => !gone.has(file) && !existsSync(file));
-    const written = [...fixed, ...known].filter((file) => {
+    const removed = loader.files().filter((file) => !this.#gone.has(file) && !existsSync(file));
+    const written = [...this.#fixed, ...this.#known].filter((file) => {
       const writtenAt = attempt(() => statSync(file).mtimeMs) ?? 0;
       return writtenAt > readAt && writtenAt < late;
     });
     return [...removed, ...written];
   }
 
-  function onChange(files: Iterable<string>): void {
+  #onChange(files: Iterable<string>): void {
     for (const file of files) {
-      if (existsSync(file)) gone.delete(file);
+      if (existsSync(file)) this.#gone.delete(file);
       else {
-        gone.add(file);
-        watched.delete(file); // watched again if it comes back
+        this.#gone.add(file);
+        this.#watched.delete(file); // watched again if it comes back
       }
-      if (isOurs(file) && toVersion(file) !== loaded.get(file)) pending.add(file);
+      if (this.#isOurs(file) && toVersion(file) !== this.#loaded.get(file)) this.#pending.add(file);
     }
-    if (pending.size === 0 || closed) return;
-    load?.hurry();
-    working ??= work().finally(() => (working = undefined));
+    if (this.#pending.size === 0 || this.#isClosed) return;
+    this.#load?.hurry();
+    this.#working ??= this.#work().finally(() => (this.#working = undefined));
   }
 
-  function follow(): void {
-    for (const file of loader.files()) known.add(file);
-    const all = [...fixed, ...loader.folders(), ...known, ...missing];
-    const paths = all.filter((path) => !watched.has(path));
-    for (const path of paths) watched.add(path);
-    if (paths.length > 0) watch.add(paths);
+  /** Watches the files that are not watched yet. */
+  #follow(): void {
+    const { loader } = this.#options;
+    for (const file of loader.files()) this.#known.add(file);
+    const all = [...this.#fixed, ...loader.folders(), ...this.#known, ...this.#missing];
+    const paths = all.filter((path) => !this.#watched.has(path));
+    for (const path of paths) this.#watched.add(path);
+    if (paths.length > 0) this.#watch.add(paths);
   }
 
-  const isOurs = (file: string): boolean =>
-    fixed.includes(file) || missing.includes(file) || isLoaded(file) || isInFolder(file);
-  const isInFolder = (file: string): boolean =>
-    loader.folders().some((folder) => file.startsWith(folder + sep) && isModule(file.slice(folder.length)));
-  const isLoaded = (file: string): boolean => known.has(file) || loader.files().includes(toReal(file));
+  #isOurs(file: string): boolean {
+    const isNamed = this.#fixed.includes(file) || this.#missing.includes(file) || this.#known.has(file);
+    return isNamed || this.#isRead(file) || this.#isInFolder(file);
+  }
+
+  #isInFolder(file: string): boolean {
+    const folders = this.#options.loader.folders();
+    return folders.some((folder) => file.startsWith(folder + sep) && isModule(file.slice(folder.length)));
+  }
+
+  #isRead(file: string): boolean {
+    return this.#options.loader.files().includes(toReal(file));
+  }
 
   /** Loads one version after the other. Files that are saved during a load cause the next one. */
-  async function work(): Promise<void> {
-    while (pending.size > 0) {
-      if (closed) return;
-      const files = [...pending];
-      pending.clear();
-      await reload(files);
+  async #work(): Promise<void> {
+    while (this.#pending.size > 0) {
+      if (this.#isClosed) return;
+      const files = [...this.#pending];
+      this.#pending.clear();
+      await this.#reload(files);
     }
   }
 
-  async function reload(files: readonly string[]): Promise<void> {
+  async #reload(files: readonly string[]): Promise<void> {
+    const { loader, report, server, loadMs = 30_000 } = this.#options;
     const began = performance.now();
-    for (const file of files) loaded.set(file, toVersion(file, { before: Date.now() }));
+    for (const file of files) this.#loaded.set(file, toVersion(file, { before: Date.now() }));
     try {
-      load = loadPatiently(loader, { loadMs, onSlow: report.loading });
-      const next = await load.loaded;
-      const keys = swap(next);
-      const change = describeChange({ before: served, after: next, files, config: loader.file });
-      served = next;
-      missing = [];
-      known = new Set();
-      standing = undefined;
+      this.#load = loadPatiently(loader, { loadMs, onSlow: report.loading });
+      const next = await this.#load.loaded;
+      const keys = this.#swap(next);
+      const change = describeChange({ before: this.#served, after: next, files, config: loader.file });
+      this.#served = next;
+      this.#missing = [];
+      this.#known = new Set();
+      this.#problem = undefined;
       server.complain(undefined);
       report.reloaded(change, performance.now() - began, next);
-      if (keys.join() !== told && keys.length > 0) report.restartNeeded(keys);
-      told = keys.join();
+      if (keys.join() !== this.#reported && keys.length > 0) report.restartNeeded(keys);
+      this.#reported = keys.join();
     } catch (error) {
-      if (error instanceof SupersededLoad) for (const file of files) pending.add(file);
-      else refuse(withPlace(error, loader.file, root));
+      if (error instanceof SupersededLoad) for (const file of files) this.#pending.add(file);
+      else this.#refuse(withPlace(error, loader.file, this.#root));
     }
-    load = undefined;
-    follow();
+    this.#load = undefined;
+    this.#follow();
   }
 
-  function swap(next: Project): readonly string[] {
+  #swap(next: Project): readonly string[] {
     try {
-      const keys = needsRestart(next);
-      server.swap(next);
+      const keys = this.#options.needsRestart(next);
+      this.#options.server.swap(next);
       return keys;
     } catch (error) {
       void dispose(next.config);
@@ -159,23 +189,16 @@ export function createReload({ loader, server, report, ...options }: ReloadOptio
     }
   }
 
-  function refuse(mistake: ConfigError): void {
+  #refuse(mistake: ConfigError): void {
+    const { server, showsCode, report } = this.#options;
     const { message, hint, place } = mistake;
     const problem = { message, hint, frame: place && toFrame(place), since: new Date().toISOString() };
-    missing = missingFiles(mistake).filter((file) => !existsSync(file));
+    this.#missing = missingFiles(mistake).filter((file) => !existsSync(file));
     server.complain(showsCode ? problem : { ...problem, frame: undefined });
-    if (isSame(problem, standing)) report.refusedAgain();
+    if (isSame(problem, this.#problem)) report.refusedAgain();
     else report.refused(problem);
-    standing = problem;
+    this.#problem = problem;
   }
-
-  return {
-    async close() {
-      closed = true;
-      clearInterval(following);
-      await watch.close();
-    },
-  };
 }
 
 const isSame = (one: Problem, other: Problem | undefined): boolean =>

@@ -28,9 +28,10 @@ import { healthEntries, healthRoutes, type Readiness } from "./health.ts";
 import { listCustomRoutes, type ListedRoute } from "./listing.ts";
 import { createKeyWarnings, createReplacedNotice } from "./notices.ts";
 import { ServerLog, type ServerLogOptions } from "./server-log.ts";
-import { actingFor, createRuntime, type RuntimeParts } from "./runtime.ts";
+import { actingFor } from "./runtime/acting-for.ts";
+import { createRuntime, type RuntimeParts } from "./runtime/runtime.ts";
 import type { StoreGate } from "./open.ts";
-import { createToolTargets } from "./tool-targets.ts";
+import { createToolTargets } from "./runtime/tool-targets.ts";
 
 export interface ServerParts extends ServerLogOptions {
   /** Replaces the tracer, so that a benchmark can measure its cost. */

@@ -4,7 +4,7 @@ import * as agentserve from "agentserve";
 import { expect, it } from "vitest";
 import { createLoader, type Loader, type Project } from "../../src/config/load.ts";
 import { loadPatiently, SupersededLoad } from "../../src/dev/patience.ts";
-import { createReload, type ReloadOptions } from "../../src/dev/reload.ts";
+import { Reload, type ReloadOptions } from "../../src/dev/reload.ts";
 import { atEnd } from "../harness/at-end.ts";
 import { createProject } from "../harness/project.ts";
 import { createTestLogger } from "../harness/server.ts";
@@ -27,7 +27,7 @@ async function watchProject(files: Record<string, string>, { refuses, ...options
   const writtenAt = Date.now();
   await until(() => Date.now() > writtenAt + 50, "the clock");
   const project = await loader.load();
-  const reload = createReload({
+  const reload = new Reload({
     loader,
     project,
     server: {

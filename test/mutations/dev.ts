@@ -35,8 +35,8 @@ export const dev: readonly Mutation[] = [
   {
     breaks: "A save reloads twice if the watcher reports it late",
     file: "src/dev/reload.ts",
-    find: "isOurs(file) && toVersion(file) !== loaded.get(file)",
-    replace: "isOurs(file)",
+    find: "this.#isOurs(file) && toVersion(file) !== this.#loaded.get(file)",
+    replace: "this.#isOurs(file)",
     suite: "test/dev/watch.test.ts",
     isBuilt: true,
   },
@@ -57,14 +57,14 @@ export const dev: readonly Mutation[] = [
   {
     breaks: "An error that comes back after a fix is not printed",
     file: "src/dev/reload.ts",
-    find: "      standing = undefined;",
-    replace: "      told = told.trim();",
+    find: "      this.#problem = undefined;",
+    replace: "",
     suite,
   },
   {
     breaks: "The note about a restart is repeated at every save",
     file: "src/dev/reload.ts",
-    find: "if (keys.join() !== told && keys.length > 0)",
+    find: "if (keys.join() !== this.#reported && keys.length > 0)",
     replace: "if (keys.length > 0)",
     suite,
   },
@@ -78,8 +78,8 @@ export const dev: readonly Mutation[] = [
   {
     breaks: "A file whose import failed is not loaded when it is created",
     file: "src/dev/reload.ts",
-    find: "missing = missingFiles(mistake).filter((file) => !existsSync(file));",
-    replace: "missing = missingFiles(mistake).filter((file) => existsSync(file));",
+    find: "this.#missing = missingFiles(mistake).filter((file) => !existsSync(file));",
+    replace: "this.#missing = missingFiles(mistake).filter((file) => existsSync(file));",
     suite,
   },
 ];

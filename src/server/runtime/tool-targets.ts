@@ -16,6 +16,23 @@ import { untilDone } from "../workflows/handle.ts";
 import { toError, toResult, type ShowErrors } from "../workflows/results.ts";
 import { checkResume, resume } from "../workflows/resume.ts";
 import { actingFor } from "./runtime.ts";
+import { findAgent } from "../../agents/find-agent.ts";
+import type { ExecutionEnd, ToolStart, ToolTargets } from "../../agents/tools/outside.ts";
+import { SuspendedCall } from "../../agents/tools/suspended-call.ts";
+import { withVersion, type Snapshot } from "../../config/snapshot.ts";
+import { admit, forbidden } from "../../core/authorizer.ts";
+import type { CallContext, Caller } from "../../core/caller.ts";
+import { notFound } from "../../core/error.ts";
+import { fromJsonText } from "../../core/json.ts";
+import type { Engine } from "../../engine/contract/engine.ts";
+import type { ExecutionState } from "../../engine/execution.ts";
+import { checkStep, mayAct } from "../../workflows/access.ts";
+import { beginOnce, toOrigin } from "../../workflows/children.ts";
+import { findWorkflow } from "../../workflows/find.ts";
+import { untilDone } from "../../workflows/handle.ts";
+import { toError, toResult, type ShowErrors } from "../../workflows/results.ts";
+import { checkResume, resume } from "../../workflows/resume.ts";
+import { actingFor } from "./acting-for.ts";
 
 export interface ToolTargetsParts {
   readonly engine: Engine;
@@ -73,36 +90,25 @@ export function createToolTargets({ engine, snapshot, showErrors }: ToolTargetsP
   };
 
   /** Works with an execution that the user of a call may resume. */
-  async function withSuspended<T>(id: string, call: CallContext, work: (found: Resumable) => Promise<T>): Promise<T> {
-    const version = snapshot();
-    const release = version.hold("request");
-    try {
+  function withSuspended<T>(id: string, call: CallContext, work: (found: Resumable) => Promise<T>): Promise<T> {
+    return withVersion(snapshot(), async (version) => {
       const identity = actingFor(call);
       const state = await engine.state(id);
       const request = { action: "execution.resume", identity, snapshot: version } as const;
       if (!state || !(await mayAct(request, state))) throw notFound(`Execution ${id} not found`);
       await checkStep(request, state);
       const workflow = findWorkflow(version, state.execution.workflowId);
-      return await work({ workflow, state, caller: identity.caller });
-    } finally {
-      release();
-    }
+      return work({ workflow, state, caller: identity.caller });
+    });
   }
 
-  async function begin({ workflowId, input, call, step }: ToolStart, id: string): Promise<void> {
-    const version = snapshot();
-    const release = version.hold("request");
-    try {
+  function begin({ workflowId, input, call, step }: ToolStart, id: string): Promise<void> {
+    return withVersion(snapshot(), async (version) => {
       const { userId, user, conversationId, context } = call;
-      const child = {
-        runnable: findWorkflow(version, workflowId),
-        input,
-        call: { userId, user, conversationId, context },
-      };
+      const runnable = findWorkflow(version, workflowId);
+      const child = { runnable, input, call: { userId, user, conversationId, context } };
       await beginOnce(engine, id, child, step && toOrigin(step, call));
-    } finally {
-      release();
-    }
+    });
   }
 }
 

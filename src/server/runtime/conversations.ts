@@ -16,6 +16,22 @@ import type { ConversationKey } from "../engine/contract/conversations.ts";
 import type { Agent } from "../engine/definition/reference.ts";
 import type { RuntimeConversations } from "../engine/runtime.ts";
 import { OptionalId } from "../http/input.ts";
+import type { Agents } from "../../agents/agents.ts";
+import { listConversations, missingConversation } from "../../agents/conversations/access.ts";
+import { toAuthor } from "../../agents/conversations/append-message.ts";
+import { readConversation } from "../../agents/conversations/read-conversation.ts";
+import { toView } from "../../agents/conversations/shapes.ts";
+import { findAgent } from "../../agents/find-agent.ts";
+import { isUserId } from "../../auth/user.ts";
+import type { Snapshot } from "../../config/snapshot.ts";
+import { forbidden } from "../../core/authorizer.ts";
+import { unchecked } from "../../core/caller.ts";
+import { badRequest, ServeError } from "../../core/error.ts";
+import type { ConversationKey } from "../../engine/contract/conversations.ts";
+import type { Agent } from "../../engine/definition/reference.ts";
+import type { RuntimeConversations } from "../../engine/runtime.ts";
+import { OptionalId } from "../../http/given-id.ts";
+import { checkOptions, idOf } from "./arguments.ts";
 
 export interface RuntimeConversationsParts {
   readonly agents: Agents;
@@ -62,17 +78,13 @@ export function createRuntimeConversations(parts: RuntimeConversationsParts): Ru
     if (typeof id !== "string") throw badRequest("runtime.conversations: expected the id of a conversation");
     return { agentId: agentIdOf(agent), userId: toUserId(asked), conversationId: id };
   }
-  function agentIdOf(agent: Agent | string): string {
-    const id: unknown = typeof agent === "string" ? agent : agent?.id;
-    if (typeof id !== "string") throw new TypeError("runtime: expected an agent or its id");
-    return findAgent(snapshot(), id).definition.id;
-  }
+  const agentIdOf = (agent: Agent | string): string => findAgent(snapshot(), idOf(agent, "an agent")).definition.id;
   const isOwn = ({ userId }: { readonly userId?: string | undefined }): boolean =>
     userId !== undefined && userId === user.userId;
 
   return {
     async list(agent, options = {}) {
-      const { userId: asked, cursor } = await check(ListOptions, options);
+      const { userId: asked, cursor } = await checkOptions(ListOptions, options);
       await ready();
       const filter = { agentId: agentIdOf(agent), userId: toUserId(asked), limit: 50, after: fromCursor(cursor) };
       const asCode = { identity: unchecked, snapshot: { authorizer: undefined }, isOther: false };
@@ -80,7 +92,7 @@ export function createRuntimeConversations(parts: RuntimeConversationsParts): Ru
       return { items: page.rows.map((one) => toView(one, isOwn(filter))), nextCursor: toNextCursor(page.next) };
     },
     async get(agent, id, options = {}) {
-      const { userId, before } = await check(GetOptions, options);
+      const { userId, before } = await checkOptions(GetOptions, options);
       await ready();
       const key = toKey(agent, id, userId);
       const conversation = await conversations.find(key);
@@ -89,7 +101,7 @@ export function createRuntimeConversations(parts: RuntimeConversationsParts): Ru
     },
     async append(agent, id, options) {
       const messageId = parts.nextId(); // before anything is awaited: in the order of the calls
-      const { userId, text, author } = await check(AppendOptions, options);
+      const { userId, text, author } = await checkOptions(AppendOptions, options);
       if (Buffer.byteLength(text) > parts.maxBytes)
         throw new ServeError(413, `The text is over ${parts.maxBytes} bytes, limits.stepValueBytes`);
       await ready();
@@ -103,7 +115,7 @@ export function createRuntimeConversations(parts: RuntimeConversationsParts): Ru
       return { messageId: await persist(() => agents.append(key, message, { signal })) };
     },
     async delete(agent, id, options = {}) {
-      const { userId } = await check(ListOptions, options);
+      const { userId } = await checkOptions(ListOptions, options);
       await ready();
       const key = toKey(agent, id, userId);
       const isRemoved = await persist(() => conversations.remove(key));
@@ -111,10 +123,4 @@ export function createRuntimeConversations(parts: RuntimeConversationsParts): Ru
       if (!isRemoved) throw missingConversation(key);
     },
   };
-}
-
-async function check<S extends v.GenericSchema>(schema: S, options: unknown): Promise<v.InferOutput<S>> {
-  const checked = await validate(schema, options);
-  if ("problem" in checked) throw badRequest(`Invalid options: ${checked.problem}`);
-  return checked.value as v.InferOutput<S>;
 }
