@@ -41,10 +41,11 @@ export async function startExecution(
   { executionId, at }: { readonly executionId: string; readonly at: number },
 ): Promise<void> {
   const identity = { checked: true, ownership: false, caller };
+  const origin = { begunBy: "server" } as const;
   async function make() {
     const workflow = findWorkflow(snapshot, workflowId);
     const input = await within(inputMs, Promise.resolve(toInput({ at: new Date(at) })), { onLate });
-    const execution = await prepare(engine, workflow, input, { executionId }, identity, { begunBy: "server" });
+    const execution = await prepare(engine, workflow, input, { executionId, origin }, identity);
     return { workflow, execution };
   }
   const { workflow, execution } = await make().catch((cause: unknown) => {

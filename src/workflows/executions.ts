@@ -20,21 +20,22 @@ export interface BeginOptions extends Claims {
   /** True if the id is a new one of this server: no execution has it. @default true without an id */
   readonly isFresh?: boolean | undefined;
 }
+interface StartOptions extends BeginOptions {
+  /** @default a request */
+  readonly origin?: Origin | undefined;
+}
 
 /** Starts an execution. The request is validated first. Once started, the execution continues even if the request ends. */
 export async function begin(
   engine: Engine,
   runnable: Runnable,
   input: unknown,
-  options: BeginOptions = {},
+  options: StartOptions = {},
   identity: Identity,
-  origin?: Origin,
 ): Promise<Started> {
-  const execution = await prepare(engine, runnable, input, options, identity, origin);
-  return checkStarted(
-    execution,
-    await engine.begin(execution, runnable, { isFresh: options.isFresh ?? options.executionId === undefined }),
-  );
+  const execution = await prepare(engine, runnable, input, options, identity);
+  const { isFresh = options.executionId === undefined } = options;
+  return checkStarted(execution, await engine.begin(execution, runnable, { isFresh }));
 }
 
 /** Validates a request. Returns the execution that it starts. */
@@ -42,19 +43,14 @@ export async function prepare(
   engine: Engine,
   runnable: Runnable,
   input: unknown,
-  options: BeginOptions,
+  { executionId: id = newId(), origin, ...claims }: StartOptions,
   identity: Identity,
-  origin?: Origin,
 ): Promise<Execution> {
-  return toExecution(engine, runnable, {
-    id: options.executionId ?? newId(),
-    input: await checkInput(runnable.definition.inputSchema, input),
-    call: applyIdentity(options, identity),
-    ...origin,
-  });
+  const text = await checkInput(runnable.definition.inputSchema, input);
+  return toExecution(engine, runnable, { id, input: text, call: applyIdentity(claims, identity), ...origin });
 }
 
-/** An execution that was started, and whether it waits for its turn. */
+/** A started execution. It may wait for its turn. */
 export type Started = Execution & Pick<StartResult, "isWaiting">;
 
 /** Returns the execution, or throws a 409 if there was one with its id. */

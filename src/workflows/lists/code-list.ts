@@ -7,7 +7,7 @@ import { badRequest } from "../../core/error.ts";
 import { validate } from "../../core/schema.ts";
 import type { Visible } from "../access.ts";
 import { toStateView } from "../results.ts";
-import { fromCursor, toCursor } from "./readable-page.ts";
+import { toCursor, toListFilter } from "./readable-page.ts";
 
 const limitRule = "expected 1 to 200";
 const FilterShape: v.GenericSchema<ExecutionFilter> = v.object({
@@ -31,20 +31,13 @@ export async function listForCode(
 ): Promise<{ items: ExecutionView[]; nextCursor: string | null }> {
   const checked = await validate(FilterShape, filter);
   if ("problem" in checked) throw badRequest(`Invalid filter: ${checked.problem}`);
-  const { id: idPrefix, cancelled, since, until, status, kind, limit = 50, cursor, workflowId, userId } = filter;
+  const { since, until, status, kind, userId, ...rest } = filter;
   const visible = toVisible(userId);
   if (!visible) return { items: [], nextCursor: null };
+  const times = { since: since?.getTime(), until: until?.getTime() };
   const { states, hasMore } = await engine.list({
-    workflowId,
+    ...toListFilter({ ...rest, ...times, status: toList(status), kind: toList(kind) }),
     ...visible,
-    status: toList(status),
-    kind: toList(kind),
-    idPrefix,
-    isCancelled: cancelled,
-    since: since?.getTime(),
-    until: until?.getTime(),
-    limit,
-    before: cursor === undefined ? undefined : fromCursor(cursor),
   });
   const last = states.at(-1);
   return {

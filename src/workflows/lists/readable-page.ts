@@ -80,9 +80,24 @@ const toPlace = ({ execution: { startAt, id } }: ExecutionState): ListCursor => 
 
 export const toCursor = ({ startAt, id }: ListCursor): string => Buffer.from(`${startAt} ${id}`).toString("base64url");
 
-export function fromCursor(cursor: string): ListCursor {
+function fromCursor(cursor: string): ListCursor {
   const [, startAt, id] = /^(\d{1,15}) (.+)$/.exec(Buffer.from(cursor, "base64url").toString()) ?? [];
   if (!startAt || !isExecutionId(id))
     throw badRequest("Invalid query: cursor: expected the nextCursor of a previous response");
   return { startAt: Number(startAt), id };
 }
+
+interface Filter extends Omit<ListFilter, "idPrefix" | "isCancelled" | "before" | "limit"> {
+  readonly id?: string | undefined;
+  readonly cancelled?: boolean | undefined;
+  readonly limit?: number | undefined;
+  readonly cursor?: string | undefined;
+}
+/** Converts the filter of a request. */
+export const toListFilter = ({ id, cancelled, cursor, limit = 50, ...rest }: Filter): ListFilter => ({
+  ...rest,
+  idPrefix: id,
+  isCancelled: cancelled,
+  limit,
+  before: cursor === undefined ? undefined : fromCursor(cursor),
+});

@@ -10,7 +10,7 @@ import { mayResume } from "../access.ts";
 import { followExecutions, listAllExecutions } from "../lists/all-executions.ts";
 import { AuthorizedChanges } from "../lists/authorized-changes.ts";
 import { listExecutions, type Workflows } from "../find.ts";
-import { fromCursor, toCursor } from "../lists/readable-page.ts";
+import { toCursor, toListFilter } from "../lists/readable-page.ts";
 import { toItemView, toStateView, type ItemView } from "../results.ts";
 import { ChangeShape, ItemShape, StateShape } from "./shapes.ts";
 import { cannotRead, manyStreams, unknownWorkflow } from "./errors.ts";
@@ -102,10 +102,8 @@ export function executionsRoutes({ engine, showErrors }: WorkflowRoutesOptions):
   ];
 }
 
-function toFilter(query: v.InferOutput<typeof WorkflowListQuery>): ListFilter {
-  const { id: idPrefix, cancelled, cursor, limit = 50, ...filter } = query;
-  const isCancelled = cancelled === undefined ? undefined : cancelled === "true";
-  return { ...filter, idPrefix, isCancelled, limit, before: cursor === undefined ? undefined : fromCursor(cursor) };
+function toFilter({ cancelled, ...filter }: v.InferOutput<typeof WorkflowListQuery>): ListFilter {
+  return toListFilter({ ...filter, cancelled: cancelled === undefined ? undefined : cancelled === "true" });
 }
 
 /** Adds to each suspended execution whether the caller may resume it. */
