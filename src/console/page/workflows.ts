@@ -2,18 +2,22 @@ import { ApiError, ask, path } from "./server/api.ts";
 import { useLoaded, type Loaded } from "./server/load.ts";
 import type { JsonSchema } from "./parts/schema.ts";
 
-interface StepDefinition {
+export interface StepDefinition {
   readonly id: string;
+  readonly name: string;
+  readonly type: string;
+  readonly purpose: string;
   /** The order in which it runs what is inside it. */
   readonly shape: string;
+  readonly inputSchema?: JsonSchema;
+  readonly outputSchema?: JsonSchema;
+  readonly suspendSchema?: JsonSchema;
   readonly resumeSchema?: JsonSchema;
   readonly steps?: readonly StepDefinition[];
 }
-/** The part of a workflow that forms need. */
-export interface WorkflowDefinition {
-  readonly id: string;
-  readonly name: string;
+export interface WorkflowDefinition extends Pick<StepDefinition, "id" | "name" | "purpose"> {
   readonly steps: readonly StepDefinition[];
+  readonly inputSchema: JsonSchema;
   readonly resumeSchema: JsonSchema | null;
 }
 

@@ -6,31 +6,15 @@ import { useLoaded } from "../server/load.ts";
 import { SchemaForm } from "../parts/form.tsx";
 import { Json } from "../parts/json.tsx";
 import { act, notify } from "../parts/notices.tsx";
-import type { JsonSchema } from "../parts/schema.ts";
 import { Show } from "../parts/states.tsx";
 import { Text, Paragraph } from "../parts/text.tsx";
 import { go, toLink } from "../place.ts";
+import type { StepDefinition, WorkflowDefinition } from "../workflows.ts";
 import { canAct } from "../session.ts";
-
-interface StepDetail {
-  readonly id: string;
-  readonly name: string;
-  readonly type: string;
-  readonly purpose: string;
-  readonly inputSchema?: JsonSchema;
-  readonly outputSchema?: JsonSchema;
-  readonly suspendSchema?: JsonSchema;
-  readonly resumeSchema?: JsonSchema;
-  readonly steps?: readonly StepDetail[];
-}
-interface WorkflowDetail extends Pick<StepDetail, "id" | "name" | "purpose"> {
-  readonly steps: readonly StepDetail[];
-  readonly inputSchema: JsonSchema;
-}
 
 /** One workflow: a form to run it, and its steps. */
 export function Workflow({ id }: { id: string }) {
-  const workflow = useLoaded((signal) => ask<WorkflowDetail>(path`/workflows/${id}`, { signal }), [id]);
+  const workflow = useLoaded((signal) => ask<WorkflowDefinition>(path`/workflows/${id}`, { signal }), [id]);
   return (
     <Show of={workflow}>
       {(found) => (
@@ -59,7 +43,7 @@ export function Workflow({ id }: { id: string }) {
 }
 
 /** The form that starts an execution. */
-function Start({ workflow: { id, inputSchema } }: { workflow: WorkflowDetail }) {
+function Start({ workflow: { id, inputSchema } }: { workflow: WorkflowDefinition }) {
   // Without a schema any input is accepted, but there must be one.
   const initial = Object.keys(inputSchema).length === 0 ? {} : undefined;
   const [filled, setFilled] = useState<{ count: number; input: unknown }>({ count: 0, input: initial });
@@ -102,7 +86,7 @@ function Start({ workflow: { id, inputSchema } }: { workflow: WorkflowDetail }) 
 const schemas = ["inputSchema", "outputSchema", "suspendSchema", "resumeSchema"] as const;
 
 /** The steps as a tree. */
-function Steps({ steps }: { steps: readonly StepDetail[] }) {
+function Steps({ steps }: { steps: readonly StepDefinition[] }) {
   return (
     <ol class="tree">
       {steps.map((step, index) => {

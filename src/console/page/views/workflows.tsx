@@ -2,12 +2,10 @@ import { ask } from "../server/api.ts";
 import { useLoaded } from "../server/load.ts";
 import { ShowList } from "../parts/states.tsx";
 import { Link, Paragraph, Text, toCount } from "../parts/text.tsx";
+import type { WorkflowDefinition } from "../workflows.ts";
 import { toLink } from "../place.ts";
 
-interface WorkflowSummary {
-  readonly id: string;
-  readonly name: string;
-  readonly purpose: string;
+interface WorkflowSummary extends Pick<WorkflowDefinition, "id" | "name" | "purpose"> {
   readonly stepsCount: number;
 }
 

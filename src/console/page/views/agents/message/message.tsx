@@ -60,7 +60,7 @@ function OwnMessage({ session, message, isLastOwn, phase }: MessageProps) {
           <Text value={name} />
         </p>
       )}
-      <Parts {...{ message, parts: message.parts }} />
+      <Parts message={message} />
       <footer>
         {createdAt && <Time at={createdAt} />}
         {isLastOwn && phase === "ready" && !session.isOther.value && (
@@ -78,14 +78,14 @@ function Answer(props: MessageProps) {
   const isMade = isLast && phase === "busy";
   const { createdAt, usage, stopped } = message.metadata ?? {};
   const reason = stopped ? "stopped" : session.finishReasons.value[message.id];
-  const took = toTime(asked?.metadata?.createdAt, createdAt);
+  const askedAt = asked?.metadata?.createdAt;
   return (
     <article class="message answer" aria-label="Answer" aria-busy={isMade}>
-      <Parts message={message} parts={message.parts} context={props} />
+      <Parts message={message} context={props} />
       {!isMade && (
         <footer>
           {createdAt && <Time at={createdAt} />}
-          {took !== undefined && <span>{toDuration(took)}</span>}
+          {askedAt && createdAt && <span>{toDuration(Date.parse(createdAt) - Date.parse(askedAt))}</span>}
           {usage && (
             <span>
               {usage.inputTokens ?? "?"} input + {usage.outputTokens ?? "?"} output tokens
@@ -110,20 +110,10 @@ function Answer(props: MessageProps) {
   );
 }
 
-/** Returns the time from the question to the end of its answer. */
-function toTime(from: string | null | undefined, to: string | null | undefined): number | undefined {
-  return from && to ? Date.parse(to) - Date.parse(from) : undefined;
-}
-
-interface PartsProps {
-  readonly message: ChatMessage;
-  readonly parts: readonly ChatPart[];
-  readonly context?: MessageProps;
-}
-function Parts({ message, parts, context }: PartsProps) {
+function Parts({ message, context }: { message: ChatMessage; context?: MessageProps }) {
   return (
     <>
-      {parts.map((part, index) => (
+      {message.parts.map((part, index) => (
         <Part key={isToolUIPart(part) ? part.toolCallId : index} {...{ message, part, context }} />
       ))}
     </>
