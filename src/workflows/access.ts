@@ -85,7 +85,7 @@ export async function mayInspect(request: AccessRequest, state: ExecutionState, 
   return allowed ?? (isDev && !ownership && (!checked || caller !== undefined));
 }
 
-/** Decides whether the caller may resume any waiting step of a suspended execution. The caller may read the execution. */
+/** Decides whether the caller may resume at least one waiting step of a suspended execution that it may read. */
 export async function mayResume(request: AccessRequest, state: ExecutionState): Promise<boolean> {
   const allowed = request.snapshot.authorizer && toQuestion(request, state).askSteps("execution.resume");
   return allowed ?? isVisible(state, request.identity);

@@ -5,7 +5,7 @@ import type { Engine } from "../engine/contract/engine.ts";
 import type { StepCaller } from "../engine/runtime.ts";
 import { checkInput, toExecution, type Origin, type Runnable } from "./executions.ts";
 
-/** A child of a step: its name there, the workflow, and what it is started with. */
+/** A child of a step, and the input with which it starts. */
 export interface ChildStart {
   readonly name: string;
   readonly runnable: Runnable;

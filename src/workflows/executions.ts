@@ -32,7 +32,7 @@ export async function begin(
   input: unknown,
   options: StartOptions = {},
   identity: Identity,
-): Promise<Started> {
+): Promise<StartedExecution> {
   const execution = await prepare(engine, runnable, input, options, identity);
   const { isFresh = options.executionId === undefined } = options;
   return checkStarted(execution, await engine.begin(execution, runnable, { isFresh }));
@@ -51,10 +51,10 @@ export async function prepare(
 }
 
 /** A started execution. It may wait for its turn. */
-export type Started = Execution & Pick<StartResult, "isWaiting">;
+export type StartedExecution = Execution & Pick<StartResult, "isWaiting">;
 
 /** Returns the execution, or throws a 409 if there was one with its id. */
-export function checkStarted(execution: Execution, { created, isWaiting }: StartResult): Started {
+export function checkStarted(execution: Execution, { created, isWaiting }: StartResult): StartedExecution {
   if (!created) throw new ServeError(409, `Execution ${execution.id} already exists`);
   return isWaiting ? { ...execution, isWaiting } : execution;
 }

@@ -8,7 +8,7 @@ import { isForPerson } from "../engine/walk/pending.ts";
 import { findStep } from "./find-step.ts";
 import { toDescribed } from "./history/former-executions.ts";
 
-/** A branch that waits, as far as a resume needs to know it. */
+/** The part of a waiting branch that a resume reads. */
 export type WaitingBranch = Pick<ParkedBranch, "stepId" | "key" | "kind" | "due" | "isSkippable"> & {
   readonly event?: Pick<NonNullable<ParkedBranch["event"]>, "name"> | undefined;
 };

@@ -17,7 +17,7 @@ import {
   checkStarted,
   type Origin,
   type Runnable,
-  type Started,
+  type StartedExecution,
 } from "./executions.ts";
 
 /** Retries a failed execution and returns its new state. One retry per failure succeeds. Others get 409. */
@@ -46,7 +46,7 @@ export async function fork(
   state: ExecutionState,
   { fromStep, input, executionId = newId(), ...origin }: ForkOptions & Origin,
   identity?: Identity,
-): Promise<Started> {
+): Promise<StartedExecution> {
   const original = state.execution;
   if (state.status === "running") throw new ServeError(409, `Execution ${original.id} is running`);
   if (fromStep !== undefined && input !== undefined)

@@ -14,7 +14,7 @@ import { findStep } from "./find-step.ts";
 import { findBranch, findWaiting, type WaitingBranch } from "./parked-branch.ts";
 import { toDescribed } from "./history/former-executions.ts";
 
-interface AskedResume {
+interface ResumeRequest {
   readonly resumeData?: unknown;
   readonly stepId?: string | undefined;
 }
@@ -27,7 +27,7 @@ export async function resume(
   engine: Engine,
   runnable: Runnable,
   state: ExecutionState,
-  asked: AskedResume,
+  asked: ResumeRequest,
   by?: Caller,
 ): Promise<ExecutionState> {
   const { execution, epoch } = state;
@@ -49,7 +49,7 @@ export async function checkResume(
   engine: Engine,
   runnable: Runnable,
   state: ExecutionState,
-  asked: AskedResume,
+  asked: ResumeRequest,
 ): Promise<{ readonly branch: WaitingBranch | undefined; readonly data: JsonText | undefined }> {
   const { execution, last } = state;
   const { definition } = runnable;
@@ -71,7 +71,7 @@ async function notSuspended(engine: Engine, { execution, status }: ExecutionStat
   return notFound(`Execution ${id} is running: ${names} can be resumed when no other step is running`);
 }
 
-/** The max number of waiting steps that an error names. */
+/** Max waiting steps that an error names. */
 const maxNamed = 5;
 
 /** Validates the data for the step that continues or runs again. */
@@ -79,7 +79,7 @@ async function checkData(
   definition: WorkflowDefinition,
   { pending, position }: Transition & { to: "suspended" },
   branch: WaitingBranch | undefined,
-  { resumeData, stepId }: AskedResume,
+  { resumeData, stepId }: ResumeRequest,
 ): Promise<JsonText | undefined> {
   // The execution was suspended by request and the resume names no step, so no step waits for data.
   if (pending.length === 0 && stepId === undefined) return undefined;

@@ -83,7 +83,7 @@ export const workflows: readonly Mutation[] = [
     breaks: "The cursor of a page names an execution that its reader may not read",
     file: "src/workflows/lists/readable-page.ts",
     find: `if (isOver && newest?.execution.startAt !== startAt)`,
-    replace: `if (isOver) return { states, next: toPlace(oldest) };\n    if (isOver)`,
+    replace: `if (isOver) return { states, next: cursorOf(oldest) };\n    if (isOver)`,
     suite: "test/workflows/readable-page.test.ts",
   },
   {

@@ -10,9 +10,9 @@ const maxLists = 100;
 /** Consecutive steps of a list, ordered by start. */
 interface StepList {
   readonly records: readonly StepRecord[];
-  /** The order after which the part begins. */
+  /** The order after which these steps begin. */
   readonly after: number;
-  /** True if the list has no steps after the part. */
+  /** True if no step of the list follows. */
   readonly isLast: boolean;
   /** The steps of the registered workflow when they were read. Another version may redact others. */
   readonly steps: readonly StepPlace[] | undefined;

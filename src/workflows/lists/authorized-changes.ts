@@ -15,7 +15,7 @@ interface ChangeQuestion {
   question: ReadQuestion | undefined;
 }
 
-/** Max states kept for audiences whose `authorize` is slow. */
+/** Max states that are kept for audiences with a slow `authorize`. */
 const maxStates = 100;
 /** Max changes that wait for the `authorize` of an audience. Beyond it, its streams end. */
 const maxWaiting = 1_000;

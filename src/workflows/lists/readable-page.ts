@@ -8,7 +8,7 @@ import { mayRead, type Visible } from "../access.ts";
 /** A page of executions that the caller may read. */
 export interface ReadablePage {
   readonly states: readonly ExecutionState[];
-  /** The place after which the next page begins. Undefined on the last page. */
+  /** The cursor of the next page. Undefined on the last page. */
   readonly next: ListCursor | undefined;
 }
 type ListCursor = NonNullable<ListFilter["before"]>;
@@ -27,14 +27,14 @@ export async function listReadable<F extends ListFilter>(
   if (request.snapshot.authorizer) return listByAuthorize(request, filter, visible, read);
   if (!visible) return { states: [], next: undefined };
   const { states, hasMore } = await read({ ...filter, ...visible });
-  return { states, next: hasMore ? toPlace(states.at(-1)!) : undefined };
+  return { states, next: hasMore ? cursorOf(states.at(-1)!) : undefined };
 }
 
 /** Max executions that `authorize` is asked about for one page. */
 const maxAsked = 1_000;
-/** The number of executions that are asked about at the same time. */
+/** Max executions that `authorize` is asked about at the same time. */
 const atOnce = 200;
-/** The time after which a page ends, because `authorize` is slow. */
+/** Max time of a page whose `authorize` is slow. */
 const maxMs = 5_000;
 
 /**
@@ -65,18 +65,18 @@ async function listByAuthorize<F extends ListFilter>(
     newest ??= page.states[0];
     const isCut = page.states.length < size; // the values of this page reach its byte limit
     const isOver = asked >= maxAsked || performance.now() >= until;
-    if (last && (isOver || isCut || states.length === limit)) return { states, next: toPlace(last) };
+    if (last && (isOver || isCut || states.length === limit)) return { states, next: cursorOf(last) };
     const { startAt } = oldest.execution;
     if (isOver && newest?.execution.startAt !== startAt)
       return { states, next: { startAt: startAt + 1, id: lowestId } };
-    before = toPlace(oldest);
+    before = cursorOf(oldest);
   }
 }
 
 /** No id is lower than this one. */
 const lowestId = "0";
 
-const toPlace = ({ execution: { startAt, id } }: ExecutionState): ListCursor => ({ startAt, id });
+const cursorOf = ({ execution: { startAt, id } }: ExecutionState): ListCursor => ({ startAt, id });
 
 export const toCursor = ({ startAt, id }: ListCursor): string => Buffer.from(`${startAt} ${id}`).toString("base64url");
 

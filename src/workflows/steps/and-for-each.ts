@@ -120,7 +120,7 @@ interface AnyForEach extends ForEachRules<"fail" | "collect">, Inner {
 }
 type MapItem = (context: CodeContext, item: unknown, index: number) => unknown;
 
-/** Finds the items, and says how the loop begins. */
+/** Finds the items, and begins the loop. */
 async function beginLoop(options: AnyForEach, context: CodeContext, tools: CodeTools): Promise<unknown> {
   const { id, items, concurrency = 1, onError = "fail" } = options;
   const found: unknown = items ? await items(context) : context.data;
@@ -149,7 +149,7 @@ const toCollected = (end: BranchEnd): Value =>
 
 const typeOf = (value: unknown): string => (value === null ? "null" : typeof value);
 
-/** Throws if a number of things is not a whole number from 1, or Infinity. */
+/** Throws if a count is not a whole number from 1, or Infinity. */
 export function checkCount(value: unknown, what: string): void {
   if (value === Infinity || (Number.isInteger(value) && (value as number) >= 1)) return;
   throw new TypeError(`${what}: expected a whole number from 1, or Infinity, found ${quote(value)}`);
