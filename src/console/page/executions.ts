@@ -72,10 +72,7 @@ export const retry = (of: ExecutionRef): Promise<unknown> =>
 export const fork = (of: ExecutionRef, fromStep: string): Promise<{ executionId: string }> =>
   ask(`${executionPath(of)}/fork`, { body: { fromStep }, headers: later });
 
-/**
- * Continues a branch. While another branch of the same execution runs, the server asks to try again: that is done for a few
- * seconds.
- */
+/** Continues a branch. While another branch runs, the server answers with a 404: it is tried again for a few seconds. */
 export async function resume(of: ExecutionRef, { kind, stepId }: PendingBranch, resumeData?: unknown): Promise<void> {
   const isWhole = kind === "request" || kind === "system"; // no branch waits: the execution continues where it was
   const body = isWhole ? {} : { resumeData, options: { stepId } };

@@ -27,7 +27,7 @@ export const traces = signal<readonly Trace[]>([]);
 export const dropped = signal(0);
 
 let isListening = false;
-/** Begins to listen. The server makes spans only while something listens, so that this waits for the first visit. */
+/** Starts to listen. The server makes spans only for listeners, so this waits for the first visit. */
 export function listenForSpans(): void {
   if (isListening) return;
   isListening = true;

@@ -20,7 +20,7 @@ let last = 0;
 /** Tells the user what has happened. Screen readers read it out. */
 export function notify(kind: Notice["kind"], text: string, link?: NoticeLink): void {
   const notice = { id: ++last, kind, text, link };
-  const others = notices.value.filter((one) => one.text !== text); // the same words twice say nothing more
+  const others = notices.value.filter((one) => one.text !== text); // a repeated text adds nothing
   notices.value = [...others.slice(-2), notice];
   setTimeout(() => dismiss(notice.id), kind === "failed" || link ? 15_000 : 5_000);
 }

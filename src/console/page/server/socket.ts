@@ -11,7 +11,7 @@ export interface SocketOptions {
   onState?(isOpen: boolean): void;
 }
 
-/** Opens a WebSocket of the server, and opens it again when it is lost, until the returned function is called. */
+/** Opens a WebSocket of the server. Reconnects until the returned function is called. */
 export function openSocket(to: string, { onMessage, onState }: SocketOptions): () => void {
   let socket: WebSocket | undefined;
   let timer: ReturnType<typeof setTimeout> | undefined;

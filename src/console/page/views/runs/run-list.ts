@@ -17,7 +17,7 @@ export interface RunList {
   /** The number of runs that have been started since, and are not shown: at most a page. */
   readonly newCount: number;
 }
-interface Asked {
+interface ListRequest {
   readonly filter: RunFilter;
   readonly cursor: string | undefined;
   /** True if the rows must stay as they are, because the user has selected some. */
@@ -25,7 +25,7 @@ interface Asked {
 }
 
 /** Reads a page of the list, and again at each change. New runs appear on the first page, unless its rows are held. */
-export function useRunList(asked: Asked): Loaded<RunList> {
+export function useRunList(asked: ListRequest): Loaded<RunList> {
   const key = JSON.stringify([asked.filter, asked.cursor]);
   const before = useRef<RunList | undefined>(undefined);
   const changes = useRef(new Map<string, ExecutionChange>());
@@ -49,7 +49,7 @@ export function useRunList(asked: Asked): Loaded<RunList> {
 }
 
 async function readList(
-  { filter, cursor, isHeld }: Asked,
+  { filter, cursor, isHeld }: ListRequest,
   key: string,
   before: RunList | undefined,
   changes: ReadonlyMap<string, ExecutionChange>,

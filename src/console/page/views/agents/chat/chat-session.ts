@@ -21,10 +21,10 @@ type Phase =
   /** The conversation does not exist any more, or may not be read. */
   | "closed";
 
-/** The interval of the look for turns of another tab or the server itself. */
-const lookMs = 2_000;
-/** The same for a conversation with earlier messages, of which each look reads a page. */
-const longLookMs = 10_000;
+/** Interval of the checks for turns that another tab or the server itself started. */
+const checkMs = 2_000;
+/** The same while earlier messages are shown: each check reads a page of them. */
+const longCheckMs = 10_000;
 
 /**
  * One conversation that is open in the page.
@@ -59,7 +59,7 @@ export class ChatSession {
   #again: (() => Promise<void>) | undefined;
   /** The last answer of the server about the conversation. */
   #mark = "";
-  #lastLook = 0;
+  #lastCheck = 0;
   #following: Promise<void> | undefined;
   readonly #closing = new AbortController();
 
@@ -82,15 +82,15 @@ export class ChatSession {
     this.isOther = computed(() => this.conversation.value?.isOwn === false);
   }
 
-  /** Opens the conversation, and looks for changes until `close` is called. */
+  /** Opens the conversation, and checks it for changes until `close` is called. */
   open(): void {
     if (isNewConversation(this.#agentId, this.#id)) this.phase.value = "ready";
     else void this.#follow();
     const timer = setInterval(() => {
-      const interval = this.hasMore.value ? longLookMs : lookMs;
-      if (performance.now() - this.#lastLook >= interval) void this.look();
-    }, lookMs);
-    const onVisible = (): void => void (document.hidden || this.look());
+      const interval = this.hasMore.value ? longCheckMs : checkMs;
+      if (performance.now() - this.#lastCheck >= interval) void this.check();
+    }, checkMs);
+    const onVisible = (): void => void (document.hidden || this.check());
     document.addEventListener("visibilitychange", onVisible);
     this.#closing.signal.addEventListener("abort", () => {
       clearInterval(timer);
@@ -183,10 +183,10 @@ export class ChatSession {
     this.hasMore.value = hasMore;
   }
 
-  /** Looks for a turn that this page has not begun: of another tab, or after a decision or the end of an execution. */
-  async look(): Promise<void> {
+  /** Checks for a turn that this page has not started: of another tab, or after a decision or the end of an execution. */
+  async check(): Promise<void> {
     if (this.phase.value !== "ready" || document.hidden || isNewConversation(this.#agentId, this.#id)) return;
-    this.#lastLook = performance.now();
+    this.#lastCheck = performance.now();
     try {
       // Before the first message there is none: the response is short.
       const found = await this.#read(this.#chat.messages.find(({ id }) => id !== this.#sent)?.id);

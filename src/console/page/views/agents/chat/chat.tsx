@@ -26,7 +26,7 @@ export function Chat({ agentId, id }: { agentId: string; id: string }) {
   }, [session]);
   const epoch = reconnects.value;
   useEffect(() => {
-    if (epoch > 0) void session.look();
+    if (epoch > 0) void session.check();
   }, [epoch, session]);
   const title = session.conversation.value?.title;
   const name = agent.value?.name ?? agentId;
