@@ -14,14 +14,11 @@ import { findDifference } from "./drive/replay-rows.ts";
 import { toGroupLimits } from "./groups/service.ts";
 import { maxEvents, toMailboxKey, type SendInput } from "./mailbox/service.ts";
 import { maxChildren } from "./register/moves.ts";
-import type { BeginInput, ChildStartResult, Copies, MoveInput, MoveResult } from "./register/register-state.ts";
+import type { BeginInput, ChildStartResult, MoveInput, MoveResult } from "./register/register-state.ts";
 import type { Replica } from "./replica.ts";
 import type { RestateTurns } from "./turns.ts";
 
-interface StartOptions {
-  readonly isFresh?: boolean | undefined;
-  readonly copies?: Copies | undefined;
-}
+type StartOptions = Pick<BeginOptions, "isFresh"> & Partial<Pick<BeginInput, "copies">>;
 
 /** The starts, transitions and events that callers ask for on this replica. The registers and mailboxes make them. */
 export class Commands {
@@ -90,7 +87,7 @@ export class Commands {
     const input: BeginInput = { execution, token: newId(), failsOnCrash, copies, limits };
     const { parent } = execution;
     const begun = parent?.cancels
-      ? await this.#beginChild(parent.id, input)
+      ? await this.#callRegister<ChildStartResult>("bear", parent.id, input, (result) => result === "missing")
       : await this.#replica.client.write<ChildStartResult>("register/begin", id, input);
     if (begun === "full") throw tooManyWait();
     if (begun === "many")
@@ -99,13 +96,18 @@ export class Commands {
       throw new ServeError(409, `Execution ${parent?.id} was cancelled`);
     return begun;
   }
-  /** Starts a child that is cancelled with its parent. */
-  async #beginChild(parentId: string, input: BeginInput): Promise<ChildStartResult> {
-    const beginIt = (): Promise<ChildStartResult> => this.#replica.client.write("register/bear", parentId, input);
-    const begun = await beginIt();
-    if (begun !== "missing") return begun;
-    await this.#replica.states.adopt(parentId);
-    return beginIt();
+  /** Calls a register. It is made before a second call, if an earlier version began the execution. */
+  async #callRegister<T>(
+    method: "bear" | "move",
+    id: string,
+    input: BeginInput | MoveInput,
+    isMissing: (result: T) => boolean,
+  ): Promise<T> {
+    const { client, states } = this.#replica;
+    const result = await client.write<T>(`register/${method}`, id, input);
+    if (!isMissing(result)) return result;
+    await states.adopt(id);
+    return client.write<T>(`register/${method}`, id, input);
   }
 
   async suspend(id: string, reason: string): Promise<ExecutionState | false> {
@@ -171,12 +173,7 @@ export class Commands {
 
   async #move(id: string, change: Omit<MoveInput, "token">): Promise<ExecutionState | false> {
     const input: MoveInput = { ...change, token: newId() };
-    const move = (): Promise<MoveResult> => this.#replica.client.write("register/move", id, input);
-    let moved = await move();
-    if (moved.isMissing) {
-      await this.#replica.states.adopt(id);
-      moved = await move();
-    }
+    const moved = await this.#callRegister<MoveResult>("move", id, input, ({ isMissing }) => isMissing === true);
     const { state, isBusy, isFull } = moved;
     if (isFull) throw tooManyWait();
     if (isBusy) throw busy(`Execution ${id} has too many changes that wait`, 1);

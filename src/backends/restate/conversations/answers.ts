@@ -36,9 +36,6 @@ interface StoredAnswer {
   /** The awakeables of readers. */
   readonly waiting: readonly string[];
 }
-interface WatchInput extends AnswerPlace {
-  readonly awakeable: string;
-}
 
 /** Max batches of a page: a batch has about 1 MB at most. */
 const maxBatches = 8;
@@ -91,7 +88,7 @@ export function createAnswers({ calls, object, reads }: ServiceParts): ObjectSer
       if (!before.end) write(context, before, { ...before, end: {} });
     },
 
-    async watch(context, { run, from, awakeable }: WatchInput): Promise<void> {
+    async watch(context, { run, from, awakeable }: AnswerPlace & { readonly awakeable: string }): Promise<void> {
       const found = await read(context);
       const isNews = found.count > from || found.end || (run !== undefined && run < found.run);
       if (isNews) context.resolveAwakeable(awakeable, null);

@@ -1,6 +1,6 @@
 import type { InvocationId, ObjectContext, ObjectSharedContext } from "@restatedev/restate-sdk";
 import type { Renaming, StoredConversation } from "../../../engine/stored/stored-conversation.ts";
-import type { Calls } from "../calls.ts";
+import type { ServiceParts } from "../calls.ts";
 import { toSortable, toSqlText } from "../list/list-index.ts";
 import type { ClearInput } from "../records.ts";
 import type { StoredLine } from "./line.ts";
@@ -36,19 +36,14 @@ export function toConversation(key: string, info: ConversationInfo, isRunning: b
   return { id, ...info, isRunning, cursor: `${toSortable(info.createdAt)} ${key}` };
 }
 
-interface InfoParts {
-  readonly calls: Calls;
-  /** The time for which a conversation is kept after its last turn. Undefined: for ever. */
-  readonly keptMs: number | undefined;
-}
 /** The facts of a turn that a conversation keeps. */
 export interface TurnFacts {
   readonly title: string;
   readonly now: number;
 }
 
-/** The part of a conversation's object that is not about turns. */
-export function createInfo({ calls, keptMs }: InfoParts) {
+/** The part of a conversation's object that is not about turns. It is kept for a time after its last turn, or for ever. */
+export function createInfo({ calls, retention: { conversationsMs: keptMs } }: ServiceParts) {
   const tellLater = (context: ObjectContext, method: string, ms: number): Promise<InvocationId> =>
     calls.send(context, `conversation/${method}`, null, { delayMs: ms });
 

@@ -32,9 +32,13 @@ export abstract class LocalPlace {
 
   abstract leave(): void;
   /** Leaves the line, and lets Restate continue the turn. */
-  abstract handOver(): void;
+  handOver(): void {
+    this.forget();
+  }
   /** The last store has ended the turn. */
-  abstract ended(news: LineNews): void;
+  ended(_news: LineNews): void {
+    this.forget();
+  }
   /** The conversation was deleted, and the place with it. */
   drop(error: ServeError): void {
     this.forget();
@@ -235,10 +239,10 @@ class Member extends LocalPlace {
   leave(reason?: unknown): void {
     this.#line.leave(this, reason);
   }
-  handOver(): void {
+  override handOver(): void {
     this.#line.leave(this, undefined, true);
   }
-  ended(news: LineNews): void {
+  override ended(news: LineNews): void {
     this.#line.end(this, news);
   }
   override drop(error: ServeError): void {

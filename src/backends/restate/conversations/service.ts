@@ -35,8 +35,8 @@ const publishMs = 5_000;
  * and `info` it has `line`, `execution` (of the running turn) and `last` (the last turn that was ended).
  */
 export function createConversation(parts: ServiceParts): ObjectService {
-  const { sdk, calls, object, reads, retention } = parts;
-  const info = createInfo({ calls, keptMs: retention.conversationsMs });
+  const { sdk, calls, object, reads } = parts;
+  const info = createInfo(parts);
 
   async function writeLine(context: ObjectContext, line: Line): Promise<void> {
     const { places, sweep } = line.settle();

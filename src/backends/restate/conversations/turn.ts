@@ -177,7 +177,10 @@ export class RestateTurn implements Turn {
   }
 }
 
-/** The place of a turn that Restate runs on this replica. The handler that runs the turn leaves it. */
+/**
+ * The place of a turn that Restate runs on this replica. The handler that runs the turn leaves it. When this replica is closed,
+ * Restate continues it on another one.
+ */
 export class HeldPlace extends LocalPlace {
   /** The number of the run. */
   readonly run: number;
@@ -197,13 +200,6 @@ export class HeldPlace extends LocalPlace {
     if (this.#isLeaving) return;
     this.#isLeaving = true;
     this.#send().then(forget, forget);
-  }
-  /** Restate continues it on another replica when this one is closed. */
-  handOver(): void {
-    this.forget();
-  }
-  ended(): void {
-    this.forget();
   }
 }
 

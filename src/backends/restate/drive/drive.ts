@@ -106,7 +106,9 @@ export class Drive implements LocalDrive, Admissible {
     forgetSolo(this.#context, this.#input);
     const stored = isNew ? [] : await loadRows(this.#context, host, { id: execution.id, epoch });
     for (const row of stored) this.#rows.add(row);
-    this.#port = this.#createPort();
+    const parts = { ...this.#parts, context: this.#context, execution, clock: this.#clock };
+    const own = { link: this.#link, rows: this.#rows, walk: this.#walk, attempts: this.#attempts };
+    this.#port = new DrivePort({ ...parts, ...own });
     this.#run = this.#port.run;
     this.#attempts.enter();
     // The steps are the same, and the code in them leads elsewhere: the drive after this one says so.
@@ -114,12 +116,6 @@ export class Drive implements LocalDrive, Admissible {
       this.#link.handOver({ cause: "code" });
     else await this.#drive(stored.length === 0);
     this.release(moved);
-  }
-
-  #createPort(): DrivePort {
-    const parts = { ...this.#parts, context: this.#context, execution: this.execution, clock: this.#clock };
-    const own = { link: this.#link, rows: this.#rows, walk: this.#walk, attempts: this.#attempts };
-    return new DrivePort({ ...parts, ...own });
   }
 
   /** Hands inputs to the run, one at a time, until the drive is over. */

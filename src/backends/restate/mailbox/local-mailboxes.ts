@@ -6,10 +6,6 @@ import type { EventHead } from "../../../engine/rules/take-events.ts";
 import { type EventReader, RefusedEvents } from "../../../engine/runs/find-takes.ts";
 import { toMailboxKey, type StoredHead } from "./service.ts";
 
-interface MailHead extends EventHead {
-  readonly hasData: boolean;
-}
-
 /** The mailboxes as this replica reads them. */
 export class LocalMailboxes {
   readonly #client: RestateClient;
@@ -21,7 +17,7 @@ export class LocalMailboxes {
   }
 
   /** The events for one execution. Each mailbox is read once. */
-  readerOf(execution: Execution): EventReader<MailHead> {
+  readerOf(execution: Execution): EventReader<EventHead & { readonly hasData: boolean }> {
     const client = this.#client;
     const found = new Map<string, Promise<readonly StoredHead[]>>();
     const read = (mailbox: string): Promise<readonly StoredHead[]> => {

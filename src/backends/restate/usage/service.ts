@@ -94,9 +94,9 @@ export const toUsagePart = ({ agentId: _agent, userId: _user, conversationId: _i
 
 /** The state keys of usage. Others are not read by SQL. */
 export const partPrefix = "d";
-export const toPartKey = ({ day, model }: Pick<UsagePart, "day" | "model">): string =>
+const toPartKey = ({ day, model }: Pick<UsagePart, "day" | "model">): string =>
   `${partPrefix}${toDayText(day)} ${model}`;
-export const dayOf = (partKey: string): number => Number(partKey.slice(partPrefix.length).split(" ")[0]);
+const dayOf = (partKey: string): number => Number(partKey.slice(partPrefix.length).split(" ")[0]);
 
 /** Texts of equal length, so that days are in their order as texts. */
 export const toDayText = (day: number): string => toSortable(day, 7);
@@ -119,12 +119,12 @@ type Column = "user" | "conversation" | "day" | "model" | keyof UsageCounts;
 export const toColumn = (name: Column): string => toPart(columns.indexOf(name));
 
 /** Returns the text of a part, with the ids of its object. */
-export function toPartText(key: string, part: UsagePart): string {
+function toPartText(key: string, part: UsagePart): string {
   const [, userId, conversationId] = JSON.parse(key) as [string, string | null, string | null];
   const ids = [toHex(userId), toHex(conversationId), toDayText(part.day), toHex(part.model)];
   return toSqlText([...ids, ...countNames.map((name) => part[name])]);
 }
-export function fromPartText(text: string): UsagePart {
+function fromPartText(text: string): UsagePart {
   const [, , , day, model = "", ...counts] = text.split("|");
   const found = countNames.map((name, index) => [name, Number(counts[index])]);
   return { day: Number(day), model: fromHex(model) ?? "", ...(Object.fromEntries(found) as UsageCounts) };
