@@ -3,7 +3,7 @@ import type { JsonText } from "../../../core/json.ts";
 import { shortHandlers, type ObjectService, type ServiceParts } from "../calls.ts";
 
 /** A reader's place in an answer. */
-export interface AnswerPlace {
+export interface AnswerCursor {
   /** The run. Undefined: the current one. */
   readonly run?: number | undefined;
   /** The number of batches that were read. */
@@ -88,14 +88,14 @@ export function createAnswers({ calls, object, reads }: ServiceParts): ObjectSer
       if (!before.end) write(context, before, { ...before, end: {} });
     },
 
-    async watch(context, { run, from, awakeable }: AnswerPlace & { readonly awakeable: string }): Promise<void> {
+    async watch(context, { run, from, awakeable }: AnswerCursor & { readonly awakeable: string }): Promise<void> {
       const found = await read(context);
       const isNews = found.count > from || found.end || (run !== undefined && run < found.run);
       if (isNews) context.resolveAwakeable(awakeable, null);
       else context.set<StoredAnswer>("answer", { ...found, waiting: [...found.waiting, awakeable] });
     },
 
-    read: reads(async (context, { run, from }: AnswerPlace): Promise<AnswerPage> => {
+    read: reads(async (context, { run, from }: AnswerCursor): Promise<AnswerPage> => {
       const found = await read(context);
       if (run !== undefined && run < found.run) return { run: found.run, batches: [], isCut: true };
       const until = Math.min(found.count, from + maxBatches);

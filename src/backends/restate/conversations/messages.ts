@@ -52,15 +52,15 @@ interface MessagePlace {
 
 /** A history with the texts of its first messages. `readModels` reads the others: Restate sends at most 32 MiB at once. */
 export interface PartialHistory extends Omit<History, "messages"> {
-  readonly rows: readonly HistoryPlace[];
+  readonly rows: readonly HistoryMessage[];
   readonly models: readonly string[];
 }
-interface HistoryPlace extends TextPlace {
+interface HistoryMessage extends MessageText {
   readonly id: string | null;
   readonly role: string;
 }
-/** The place of a text, and its size. */
-interface TextPlace {
+/** A stored text: the number of its message, and its size. */
+interface MessageText {
   readonly number: number;
   readonly bytes: number;
 }
@@ -69,7 +69,7 @@ interface TextPlace {
 export async function readPriorMessages(state: State, place: MessagePlace, maxBytes: number): Promise<PartialHistory> {
   const { size, own, start } = await readPlace(state, place);
   const [ownFrom, ownEnd] = own ?? [0, 0];
-  const window = new MessageWindow<HistoryPlace>(maxBytes);
+  const window = new MessageWindow<HistoryMessage>(maxBytes);
   await readBack(state, start ?? size.next, ([number, role, bytes, id, , count = 1]) => {
     return (number >= ownFrom && number < ownEnd) || window.add({ number, role, bytes, id }, count, bytes);
   });
@@ -84,23 +84,23 @@ export async function readModels(state: State, numbers: readonly number[]): Prom
 }
 
 /** Returns the first messages whose texts fit into one answer. */
-export function toBatch<T extends TextPlace>(rows: readonly T[]): readonly T[] {
+export function toBatch<T extends MessageText>(rows: readonly T[]): readonly T[] {
   let sum = 0;
   const end = rows.findIndex(({ bytes }, index) => (sum += bytes) > batchBytes && index > 0);
   return end === -1 ? rows : rows.slice(0, end);
 }
-export const toNumber = ({ number }: TextPlace): number => number;
+export const toNumber = ({ number }: MessageText): number => number;
 /** A text of JSON takes up to twice its size within JSON. A longer one is alone: it was stored in one call, so it fits. */
 const batchBytes = 8_388_608;
 
 /** A page of messages, with the texts that fit into one answer. */
 export interface PartialPage {
-  readonly rows: readonly PagePlace[];
+  readonly rows: readonly PageMessage[];
   /** Null: a turn has removed the message meanwhile. */
   readonly texts: readonly (string | null)[];
 }
 /** A message of a page. Its text has the model messages if it is old, or else the UI message. */
-interface PagePlace extends TextPlace {
+interface PageMessage extends MessageText {
   readonly id: string | null;
   readonly role: string;
   readonly isOld: boolean;
@@ -110,7 +110,7 @@ interface PagePlace extends TextPlace {
 export async function readPage(state: SharedState, { before, limit }: PageOptions, from: number): Promise<PartialPage> {
   const { size, start = numberOf(before) } = await readPlace(state, { until: before });
   if (before !== undefined && start === undefined) return { rows: [], texts: [] };
-  const page = new MessagePage<PagePlace>(limit);
+  const page = new MessagePage<PageMessage>(limit);
   await readBack(state, start ?? size.next, ([number, role, length, id, , count, bytes = length]) =>
     page.add({ number, id, role, bytes, isOld: count === undefined }, bytes),
   );

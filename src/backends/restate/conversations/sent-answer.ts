@@ -2,7 +2,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { busy, ServeError } from "../../../core/error.ts";
 import type { JsonText } from "../../../core/json.ts";
 import { persist, type RestateClient } from "../client/client.ts";
-import type { AnswerEnd, AnswerPage, AnswerPlace, PublishInput } from "./answers.ts";
+import type { AnswerEnd, AnswerPage, AnswerCursor, PublishInput } from "./answers.ts";
 import { outageMs } from "./local-line.ts";
 
 interface AnswerParts {
@@ -83,7 +83,7 @@ const toFailure = (error: unknown): AnswerEnd["failure"] =>
 
 /** Reads the answer that another replica publishes, from its beginning. */
 export async function* followAnswer({ client, turnId }: AnswerParts, signal: AbortSignal): AsyncGenerator<JsonText> {
-  let place: AnswerPlace = { from: 0 };
+  let place: AnswerCursor = { from: 0 };
   for (let failingSince: number | undefined; !signal.aborted;) {
     let page: AnswerPage;
     try {

@@ -1,7 +1,7 @@
 import type { Context, ServiceDefinition } from "@restatedev/restate-sdk";
 import type { ExecutionState } from "../../../engine/execution.ts";
 import type { HandlerName, ServiceParts } from "../calls.ts";
-import type { AnswerPlace } from "../conversations/answers.ts";
+import type { AnswerCursor } from "../conversations/answers.ts";
 import type { LineNews } from "../conversations/line.ts";
 import type { TurnOrders } from "../conversations/line-turn.ts";
 import type { PlaceNews } from "../groups/service.ts";
@@ -20,7 +20,7 @@ export interface WaitCalls {
   /** Resolves when there is something to tell the runner of a turn. `isPublishing`: it knows of readers elsewhere. */
   orders(input: KeyInput & { readonly isPublishing: boolean }): TurnOrders;
   /** Resolves when batch n + 1 of an answer may exist. */
-  answer(input: AnswerPlace & { readonly turnId: string }): null;
+  answer(input: AnswerCursor & { readonly turnId: string }): null;
 }
 /** The key of a group with an execution, or the key of a conversation with a place. */
 interface KeyInput {

@@ -65,6 +65,7 @@ export function createRegister(parts: ReplicaServiceParts): ObjectService {
       return true;
     },
 
+    /** Starts a child. The name is in calls of other builds, like `obeyed`. */
     bear: (context, input: BeginInput): Promise<ChildStartResult> => moves.startChild(context, input),
 
     /** Makes a transition from outside. */
