@@ -160,8 +160,8 @@ export function callRoutes(agents: Agents): readonly Route<AgentsOfSnapshot>[] {
       find: findCallable,
       handle(given) {
         const call = toObjectCall(given);
-        const open = async (signal: AbortSignal) =>
-          toObjectEvents(await agents.open({ ...call, signal }), given.body.schema);
+        const { schema } = given.body;
+        const open = async (signal: AbortSignal) => toObjectEvents(await agents.open({ ...call, signal }), schema);
         return new EventStream(open, [], { drains: true });
       },
     }),
@@ -225,11 +225,12 @@ interface CallRequest extends Pick<ActionRequest, "identity"> {
   readonly reservation: Reservation;
 }
 /** Returns the call of a request, without its signal. */
-function toCall({ found, body, reservation, ...request }: CallRequest, asked: Question): Omit<AgentCall, "signal"> {
+function toCall(request: CallRequest, asked: Question): Omit<AgentCall, "signal"> {
+  const { found, body, identity, snapshot, reservation } = request;
   const { definition: agent, program } = found;
   const { options = {} } = body;
-  const callContext = applyIdentity(options, request.identity);
-  const question = { ...asked, decider: toDecider(request, { agentId: agent.id, ...callContext }) };
+  const callContext = applyIdentity(options, identity);
+  const question = { ...asked, decider: toDecider({ identity, snapshot }, { agentId: agent.id, ...callContext }) };
   return { agent, program, options, reservation, callContext, question };
 }
 
