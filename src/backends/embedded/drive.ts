@@ -3,7 +3,6 @@ import { unknownDensity } from "../../core/byte-budget.ts";
 import type { JsonText } from "../../core/json.ts";
 import type { Walk } from "../../engine/attempts/walk.ts";
 import type { Program } from "../../engine/contract/program.ts";
-import type { AttemptRecords } from "../../engine/contract/records.ts";
 import type { FailedStep } from "../../engine/execution-log.ts";
 import type { LiveEvent } from "../../engine/events.ts";
 import type { Execution } from "../../engine/execution.ts";
@@ -22,6 +21,7 @@ import {
 } from "../../engine/runs/run-port.ts";
 import type { AttemptPlan } from "../../engine/walk/decision.ts";
 import { inputRow } from "../../engine/walk/value.ts";
+import { openRecords } from "./open-records.ts";
 import type { Store } from "./store/store.ts";
 import type { Commit, StoredState } from "./store/stored-state.ts";
 import type { Writer } from "./store/writer.ts";
@@ -44,7 +44,6 @@ export interface DriveHost {
   readonly writer: Writer;
   readonly clock: Clock;
   readonly executionBytes: number;
-  readonly rests: DriveRests;
   readonly slots: Slots;
   publish(drive: Drive, change: Change, commit: Commit): void;
   publishLive(event: LiveEvent): void;
@@ -68,20 +67,16 @@ export interface DriveHost {
   onWait(drive: Drive): void;
 }
 
-/** The rests of drives: times in which an execution is running and needs no slot. */
-export interface DriveRests {
-  /** Begins a rest of these milliseconds, until one of the times. */
-  begin(drive: Drive, ms: number, times: NextTimes): void;
-  /** Ends a rest: the drive needs a slot again. */
-  end(drive: Drive): void;
-}
-
 /**
  * One execution that this process drives: the backend of its run.
  *
  * E1. Every change is one job of the writer. Nothing of a released drive is written.
  * E2. An attempt starts only with a slot. Until then it is held; if the execution is suspended before, it was not started.
- * E3. Without attempts, and with a time to wait for, the drive rests: it has no slot until an attempt starts.
+ * E3. Without attempts, and with a time to wait for, the drive rests: it has no slot until an attempt starts. It keeps its
+ *     place in its group.
+ * E4. From `minStoredRestMs` on the file says that it rests: a crash does not interrupt it. The file says that the rest is over
+ *     before its code runs.
+ * E5. From `maxDrivenRestMs` on it has no drive, and a timer in the file continues it.
  */
 export class Drive implements RunPort<Request>, Admissible {
   readonly run: Run<Request>;
@@ -93,14 +88,13 @@ export class Drive implements RunPort<Request>, Admissible {
   readonly executionBytes: number;
   readonly seat: Seat;
   readonly newRow: RunPort["newRow"];
+  /** The state as committed: the one that callers see. Set only by `append`. */
+  committed: StoredState;
   /** Nothing of it is written any more. Set only by `release`. */
   isReleased = false;
-  /** True if the file may know the execution as resting. */
-  isRestStored = false;
   /** Resolves when the run has got the events of its last search. */
   search: Promise<void> = Promise.resolve();
   readonly #host: DriveHost;
-  #committed: StoredState;
   /** The rows being written, for values that refer to them. */
   readonly #unwritten = new Map<number, JournalRow>();
   /** The number of changes that are being written. The run counts a change longer: until it is published. */
@@ -108,13 +102,15 @@ export class Drive implements RunPort<Request>, Admissible {
   /** The attempts that wait for a slot. */
   #held: AttemptPlan[] = [];
   #timer: ClockTimer | undefined;
+  /** True if the file may know the execution as resting. */
+  #isRestStored = false;
 
   constructor(state: StoredState, { createWalk }: Program, host: DriveHost) {
     this.execution = state.execution;
     this.number = state.number;
     this.clock = host.clock;
     this.executionBytes = host.executionBytes;
-    this.#committed = state;
+    this.committed = state;
     this.#host = host;
     this.newRow = host.store.newRow;
     this.seat = new Seat(this, { slots: host.slots, markLent: (isLent) => host.markLent(this, isLent) });
@@ -123,15 +119,11 @@ export class Drive implements RunPort<Request>, Admissible {
       publishLive: (event) => host.publishLive(event),
       clock: host.clock,
       slot: this.seat,
-      openRecords: (key) => this.#openRecords(key),
+      openRecords: async (key) => openRecords(this, host, key),
     });
     this.run = new Run(state, this.walk, this);
   }
 
-  /** The state as committed: the one that callers see. */
-  get committed(): StoredState {
-    return this.#committed;
-  }
   /** Children go first: their parents wait for them. */
   get isFirst(): boolean {
     return this.execution.parent !== undefined;
@@ -141,7 +133,7 @@ export class Drive implements RunPort<Request>, Admissible {
     return this.run.bytes * unknownDensity;
   }
   /** True while the execution runs, and only waits for a time. */
-  get isResting(): boolean {
+  get #isResting(): boolean {
     return this.seat.state === "resting" && !this.run.isAhead;
   }
   /** True while another change is being written, and when the execution does not run. */
@@ -150,13 +142,13 @@ export class Drive implements RunPort<Request>, Admissible {
   }
   /** The step whose failure ended the execution. */
   get failedStep(): FailedStep | undefined {
-    const { last } = this.#committed;
+    const { last } = this.committed;
     return last && "error" in last ? this.walk.failedStep(last.error) : undefined;
   }
 
   append(change: Change, request: Request = {}, onOutcome: (outcome: CommitOutcome) => void): void {
     const host = this.#host;
-    const wasSuspended = this.#committed.status === "suspended";
+    const wasSuspended = this.committed.status === "suspended";
     const { row, hasOwn } = change;
     if (hasOwn) this.walk.confirmTransition(); // no other process decides about this execution
     if (row) this.#unwritten.set(row.id, row);
@@ -168,20 +160,20 @@ export class Drive implements RunPort<Request>, Admissible {
     host.writer.write<Commit | undefined>({
       work: () => {
         if (this.isReleased) return undefined;
-        if (this.isRestStored) host.store.waits.remove(this.number);
-        return host.store.save(this.#committed, change, (id) => this.#readRow(id));
+        if (this.#isRestStored) host.store.waits.remove(this.number);
+        return host.store.save(this.committed, change, (id) => this.#readRow(id));
       },
       done: (commit) => {
         this.#writing--;
         if (!commit) return (request.lost ?? lost)();
-        this.isRestStored = false;
+        this.#isRestStored = false;
         const state = commit.states.at(-1);
-        this.#committed = state ?? this.#committed;
+        this.committed = state ?? this.committed;
         request.done?.(commit); // answers the caller, and registers a new drive
         host.publish(this, change, commit);
         onOutcome({ state });
         if (row) this.#unwritten.delete(row.id); // only now: an attempt that has just started need not read the file
-        if (this.#held.length > 0 && this.#committed.status !== "running") this.#settleHeld();
+        if (this.#held.length > 0 && this.committed.status !== "running") this.#settleHeld();
         if (change.parks.length > 0 || change.transitions.length > 0) host.onWait(this);
       },
       fail: request.fail ?? ((error) => host.failed(this, error)),
@@ -195,7 +187,7 @@ export class Drive implements RunPort<Request>, Admissible {
     this.#held.push(plan);
     if (state !== "resting") return;
     this.seat.wake();
-    this.#host.rests.end(this);
+    this.#endRest();
   }
 
   #start(plan: AttemptPlan): void {
@@ -209,7 +201,7 @@ export class Drive implements RunPort<Request>, Admissible {
   admit(): void {
     this.seat.admit();
     this.#settleHeld();
-    if (this.#committed.status === "running") this.run.time();
+    if (this.committed.status === "running") this.run.time();
   }
 
   #settleHeld(): void {
@@ -227,7 +219,43 @@ export class Drive implements RunPort<Request>, Admissible {
     this.#timer = clock.setTimeout(() => this.run.time(), Math.min(ms, longestTimerMs));
     if (!isIdle) return;
     this.seat.rest();
-    if (this.seat.state === "resting") this.#host.rests.begin(this, ms, times);
+    if (this.seat.state === "resting" && ms >= minStoredRestMs) this.#storeRest(ms, times);
+  }
+
+  #storeRest(ms: number, times: NextTimes): void {
+    const { slots, writer, store } = this.#host;
+    const { number } = this;
+    const events = this.walk.parkedBranches().flatMap(({ event }) => event ?? []);
+    this.#isRestStored = true;
+    writer.write({
+      work: () => (this.#isResting ? store.waits.rest(number, times, events) : undefined),
+      done: () => {
+        if (!this.#isResting || this.isReleased || ms <= maxDrivenRestMs) return;
+        slots.replacePlace(this, number);
+        this.#host.forget(this);
+        this.#host.onTimer();
+      },
+      fail: () => {}, // it rests in memory
+      stalled: () => true,
+    });
+  }
+
+  /** Queues behind what already waits for a slot. */
+  #endRest(): void {
+    const { slots, writer, store } = this.#host;
+    const enter = (): void => {
+      if (!this.isReleased) slots.enter(this, this.weight);
+    };
+    if (!this.#isRestStored) return enter();
+    // Durable before its code runs: from now on a crash counts.
+    writer.write({
+      work: () => store.waits.remove(this.number),
+      done: () => {
+        this.#isRestStored = false;
+        enter();
+      },
+      fail: (error) => this.#host.failed(this, error),
+    });
   }
 
   findEvents(onFound: (found: FoundTakes) => void): void {
@@ -263,33 +291,9 @@ export class Drive implements RunPort<Request>, Admissible {
       throw error;
     }
   }
-
-  /** Opens the results that the attempt with this key records. */
-  async #openRecords(key: string): Promise<AttemptRecords> {
-    const { store, writer, changed } = this.#host;
-    const { number } = this;
-    const { records, usage: counts } = store;
-    const write: AttemptRecords["write"] = (name, text, usage) =>
-      new Promise((resolve, reject) => {
-        const row = store.newRow();
-        const over = (): void => reject(new Error("The execution is no longer driven by this process"));
-        writer.write({
-          work: () => {
-            if (!this.isReleased && records.add(row, number, key, name, text) && usage) counts.add(usage);
-            return !this.isReleased;
-          },
-          done: (isWritten) => {
-            changed(this.execution.id); // as after a row
-            if (isWritten) resolve();
-            else over();
-          },
-          fail: reject,
-          stalled: () => {
-            if (this.isReleased) over();
-            return this.isReleased;
-          },
-        });
-      });
-    return { found: records.read(number, key), write };
-  }
 }
+
+/** Min rest that the file has. */
+const minStoredRestMs = 250;
+/** Max rest of a drive in memory. */
+const maxDrivenRestMs = 5_000;

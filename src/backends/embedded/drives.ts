@@ -18,7 +18,6 @@ import { unavailable } from "./file/sqlite-error.ts";
 import type { Store } from "./store/store.ts";
 import type { Commit, StoredState } from "./store/stored-state.ts";
 import { openWriter, type Writer } from "./store/writer.ts";
-import { Rests } from "./waits/rests.ts";
 
 export interface DrivesOptions {
   readonly store: Store;
@@ -49,7 +48,6 @@ export class Drives implements DriveHost {
   readonly writer: Writer;
   readonly publisher: Publisher;
   readonly slots: Slots;
-  readonly rests: Rests;
   readonly store: Store;
   readonly #logger: Logger;
   readonly metrics: Metrics | undefined;
@@ -83,7 +81,6 @@ export class Drives implements DriveHost {
     this.publisher = new Publisher({ store, metrics, sseBufferBytes, onSettled: options.onSettled });
     this.slots = new Slots({ running, queued, bytes: quarterOfHeap() / heapPerByte }, { waiting, limitOf });
     this.writer = openWriter(store, { logger, durations: metrics?.storeWrites });
-    this.rests = new Rests(this);
   }
 
   get(id: string): Drive | undefined {

@@ -105,7 +105,8 @@ export class Sleepers {
     // While the journal was read, a request made a transition that the drive does not know.
     if (store.stateOf(number)?.epoch !== drive.committed.epoch) return drives.forget(drive);
     this.#woken.add(drive);
-    drives.rests.endLoaded(drive);
+    const hasPlace = drives.slots.replacePlace(number, drive);
+    drives.slots.enter(drive, drive.weight, hasPlace ? undefined : groupOf(drive));
   }
 
   async #suspend(state: StoredState, mismatch: string): Promise<void> {
