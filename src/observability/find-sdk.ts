@@ -49,7 +49,7 @@ function isRegistered(): boolean {
 }
 const apiSymbol = Symbol.for("opentelemetry.js.api.1");
 
-/** Returns whether the environment asks for an export. */
+/** Returns true if the environment asks for an export. */
 function isExported(env: NodeJS.ProcessEnv, logger: Pick<Logger, "warn">): boolean {
   const has = (name: string): boolean => (env[name] ?? "").trim() !== "";
   if (!has("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT") && !has("OTEL_EXPORTER_OTLP_ENDPOINT")) return false;

@@ -52,7 +52,7 @@ export function toHost(logger: HostLogger, onDropped: OnDropped = () => {}): Log
     const name = nearest[entry.level].find((level) => typeof levels[level] === "function");
     if (!name) return;
     const { message, ...rest } = toRest(entry);
-    const written = isPino ? levels[name]!(rest, message) : levels[name]!(message, rest);
+    const written = isPino ? levels[name]?.(rest, message) : levels[name]?.(message, rest);
     // An async logger may reject. There is no other place to report that.
     if (written instanceof Promise) written.catch(() => onDropped(1));
   };

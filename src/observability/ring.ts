@@ -37,7 +37,7 @@ export class Ring {
 
   #drop(): void {
     const at = this.#oldest++ % this.#limits.logRecords;
-    this.#bytes -= this.#entries[at]!.bytes;
+    this.#bytes -= this.#entries[at]?.bytes ?? 0;
     this.#entries[at] = undefined;
   }
 
@@ -50,8 +50,8 @@ export class Ring {
   newest(matches: (entry: LogEntry) => boolean, limit: number): LogEntry[] {
     const found: LogEntry[] = [];
     for (let seq = this.#next - 1; seq >= this.#oldest && found.length < limit; seq--) {
-      const entry = this.get(seq)!;
-      if (matches(entry)) found.push(entry);
+      const entry = this.get(seq);
+      if (entry && matches(entry)) found.push(entry);
     }
     return found.toReversed();
   }
@@ -59,7 +59,7 @@ export class Ring {
 
 /** Returns the newest records that fit into a number of bytes. */
 export function fitting(entries: readonly LogEntry[], bytes: number): readonly LogEntry[] {
-  let from = entries.length;
-  for (let left = bytes; from > 0 && left >= entries[from - 1]!.bytes; from--) left -= entries[from - 1]!.bytes;
-  return entries.slice(from);
+  let left = bytes;
+  const last = entries.findLastIndex((entry) => (left -= entry.bytes) < 0); // the newest one that does not fit
+  return entries.slice(last + 1);
 }

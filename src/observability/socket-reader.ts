@@ -1,9 +1,9 @@
 import type { Peer } from "crossws";
+import { toObject, tryParseJson } from "../core/json.ts";
 import { toMessage } from "../sockets/socket.ts";
 import type { Logs } from "./logs.ts";
 import type { LogEntry } from "./record.ts";
 import type { Ring } from "./ring.ts";
-import { toObject, tryParseJson } from "../core/json.ts";
 
 export interface SocketReaderOptions {
   readonly matches: (entry: LogEntry) => boolean;
@@ -82,7 +82,10 @@ export class SocketReader {
 
   #countFrom(from: number, to: number): number {
     let count = 0;
-    for (let seq = from; seq < to; seq++) if (this.#options.matches(this.#ring.get(seq)!)) count++;
+    for (let seq = from; seq < to; seq++) {
+      const entry = this.#ring.get(seq);
+      if (entry && this.#options.matches(entry)) count++;
+    }
     return count;
   }
 

@@ -123,8 +123,8 @@ export const observability: readonly Mutation[] = [
   {
     breaks: "A duration at a bound is counted in the next bucket",
     file: "src/observability/metrics/histogram.ts",
-    find: `seconds > bounds[at]!`,
-    replace: `seconds >= bounds[at]!`,
+    find: `seconds <= bound`,
+    replace: `seconds < bound`,
     suite: "test/observability/metrics/exposition.test.ts",
   },
   {

@@ -25,9 +25,13 @@ const other = "other";
  * M2. A number never becomes smaller, except `sockets`.
  */
 export class Counters implements Metrics {
-  readonly workflows: Map<string, WorkflowCounts> = new Map([[other, createWorkflowCounts()]]);
-  readonly agents: Map<string, AgentCounts> = new Map([[other, createAgentCounts()]]);
-  readonly routes: Map<string, RouteCounts> = new Map([[other, createRouteCounts()]]);
+  readonly #otherWorkflow = createWorkflowCounts();
+  readonly #otherAgent = createAgentCounts();
+  /** The numbers of all requests that reach no route of the config. */
+  readonly otherRoute: RouteCounts = createRouteCounts();
+  readonly workflows: Map<string, WorkflowCounts> = new Map([[other, this.#otherWorkflow]]);
+  readonly agents: Map<string, AgentCounts> = new Map([[other, this.#otherAgent]]);
+  readonly routes: Map<string, RouteCounts> = new Map([[other, this.otherRoute]]);
   readonly storeWrites: Histogram = new Histogram(storeBounds);
   readonly totals: Totals = { sockets: 0, droppedLogs: 0, exportedSpans: 0, droppedSpans: 0 };
 
@@ -38,14 +42,10 @@ export class Counters implements Metrics {
   }
 
   workflow(id: string): WorkflowCounts {
-    return this.workflows.get(id) ?? this.workflows.get(other)!;
+    return this.workflows.get(id) ?? this.#otherWorkflow;
   }
   agent(id: string): AgentCounts {
-    return this.agents.get(id) ?? this.agents.get(other)!;
-  }
-  /** The numbers of all requests that reach no route of the config. */
-  get otherRoute(): RouteCounts {
-    return this.routes.get(other)!;
+    return this.agents.get(id) ?? this.#otherAgent;
   }
   /** Returns the numbers of a route of the config. */
   route(label: string): RouteCounts {

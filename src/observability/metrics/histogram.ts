@@ -13,10 +13,9 @@ export class Histogram implements Durations {
   }
 
   observe(seconds: number): void {
-    const { bounds, counts } = this;
-    let at = 0;
-    while (at < bounds.length && seconds > bounds[at]!) at++;
-    counts[at]!++;
+    const at = this.bounds.findIndex((bound) => seconds <= bound);
+    const bucket = at < 0 ? this.bounds.length : at;
+    this.counts[bucket] = (this.counts[bucket] ?? 0) + 1;
     this.sum += seconds;
   }
 }

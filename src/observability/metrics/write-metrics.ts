@@ -1,7 +1,7 @@
 import type { EngineLoad } from "../../engine/contract/engine.ts";
 import type { Counters } from "./counters.ts";
 import type { LoopDelay } from "./event-loop.ts";
-import { Exposition } from "./exposition.ts";
+import { Exposition, type Samples } from "./exposition.ts";
 
 /** The numbers that are read when they are asked for. */
 export interface Gauges {
@@ -23,12 +23,7 @@ export function writeMetrics(counters: Counters, gauges: Gauges): string {
 
 function writeRequests(out: Exposition, { routes }: Counters): void {
   const requests = out.metric("agentserve_requests_total", "counter", "Requests that were answered.");
-  for (const [route, { statuses }] of routes)
-    for (const [status, count] of statuses)
-      requests.sample(count, [
-        ["route", route],
-        ["status", String(status)],
-      ]);
+  sampleByStatus(requests, "route", routes, ({ statuses }) => statuses);
   const name = "agentserve_request_duration_seconds";
   const durations = out.metric(name, "histogram", "Time from the start of a request to the start of its response.");
   for (const [route, counts] of routes)
@@ -38,69 +33,60 @@ function writeRequests(out: Exposition, { routes }: Counters): void {
 function writeExecutions(out: Exposition, { workflows, storeWrites }: Counters, load: EngineLoad | undefined): void {
   const started = out.metric("agentserve_executions_started_total", "counter", "Executions that were started.");
   for (const [workflow, counts] of workflows) started.sample(counts.started, [["workflow", workflow]]);
-  const transitions = out.metric(
-    "agentserve_executions_total",
-    "counter",
-    "Transitions of executions by the status that they led to. A start and a resume lead to running.",
-  );
-  for (const [workflow, counts] of workflows)
-    for (const [status, count] of Object.entries(counts.transitions))
-      transitions.sample(count, [
-        ["workflow", workflow],
-        ["status", status],
-      ]);
+  const led = "Transitions of executions by the status that they led to. A start and a resume lead to running.";
+  const transitions = out.metric("agentserve_executions_total", "counter", led);
+  sampleByStatus(transitions, "workflow", workflows, (counts) => Object.entries(counts.transitions));
   const attempts = out.metric("agentserve_step_attempts_total", "counter", "Attempts of steps by outcome.");
-  for (const [workflow, counts] of workflows)
-    for (const [status, count] of Object.entries(counts.attempts))
-      attempts.sample(count, [
-        ["workflow", workflow],
-        ["status", status],
-      ]);
-  if (load) {
-    out.metric("agentserve_executions_running", "gauge", "Executions that have a slot.").sample(load.running);
-    out
-      .metric(
-        "agentserve_executions_queued",
-        "gauge",
-        "Executions that wait for a slot or for the concurrency of their workflow.",
-      )
-      .sample(load.queued);
-  }
-  if (load?.suspended) {
-    const suspended = out.metric("agentserve_executions_suspended", "gauge", "Suspended executions, up to 100000.");
-    for (const [workflow, count] of load.suspended) suspended.sample(count, [["workflow", workflow]]);
-  }
-  if (load?.drives) {
-    const { retries, rescues } = load.drives;
-    const help = "Attempts of drives that repeat an interrupted one.";
-    out.metric("agentserve_drive_retries_total", "counter", help).sample(retries);
-    const replaced = out.metric(
-      "agentserve_drive_rescues_total",
-      "counter",
-      "Drives that another one replaces, by cause.",
-    );
-    for (const [cause, count] of Object.entries(rescues)) replaced.sample(count, [["cause", cause]]);
-  }
+  sampleByStatus(attempts, "workflow", workflows, (counts) => Object.entries(counts.attempts));
+  if (load) writeLoad(out, load);
   if (storeWrites.counts.some((count) => count > 0)) {
     const name = "agentserve_store_write_duration_seconds";
     out.metric(name, "histogram", "Time of a commit to the store.").histogram(storeWrites);
   }
 }
 
+function writeLoad(out: Exposition, { running, queued, suspended, drives }: EngineLoad): void {
+  out.metric("agentserve_executions_running", "gauge", "Executions that have a slot.").sample(running);
+  const waiting = "Executions that wait for a slot or for the concurrency of their workflow.";
+  out.metric("agentserve_executions_queued", "gauge", waiting).sample(queued);
+  if (suspended) {
+    const counts = out.metric("agentserve_executions_suspended", "gauge", "Suspended executions, up to 100000.");
+    for (const [workflow, count] of suspended) counts.sample(count, [["workflow", workflow]]);
+  }
+  if (!drives) return;
+  const retried = "Attempts of drives that repeat an interrupted one.";
+  out.metric("agentserve_drive_retries_total", "counter", retried).sample(drives.retries);
+  const replaced = "Drives that another one replaces, by cause.";
+  const rescues = out.metric("agentserve_drive_rescues_total", "counter", replaced);
+  for (const [cause, count] of Object.entries(drives.rescues)) rescues.sample(count, [["cause", cause]]);
+}
+
 function writeAgents(out: Exposition, { agents }: Counters): void {
   const calls = out.metric("agentserve_model_calls_total", "counter", "Requests to models by outcome.");
-  for (const [agent, counts] of agents)
-    for (const [status, count] of Object.entries(counts.calls))
-      calls.sample(count, [
-        ["agent", agent],
-        ["status", status],
-      ]);
-  const input = out.metric("agentserve_model_input_tokens_total", "counter", "Tokens that models have read.");
-  for (const [agent, { inputTokens }] of agents) input.sample(inputTokens, [["agent", agent]]);
-  const output = out.metric("agentserve_model_output_tokens_total", "counter", "Tokens that models have written.");
-  for (const [agent, { outputTokens }] of agents) output.sample(outputTokens, [["agent", agent]]);
-  const tools = out.metric("agentserve_tool_errors_total", "counter", "Tool calls that failed.");
-  for (const [agent, { toolErrors }] of agents) tools.sample(toolErrors, [["agent", agent]]);
+  sampleByStatus(calls, "agent", agents, (counts) => Object.entries(counts.calls));
+  const numbers = [
+    ["agentserve_model_input_tokens_total", "inputTokens", "Tokens that models have read."],
+    ["agentserve_model_output_tokens_total", "outputTokens", "Tokens that models have written."],
+    ["agentserve_tool_errors_total", "toolErrors", "Tool calls that failed."],
+  ] as const;
+  for (const [name, key, help] of numbers) {
+    const samples = out.metric(name, "counter", help);
+    for (const [agent, counts] of agents) samples.sample(counts[key], [["agent", agent]]);
+  }
+}
+
+/** Writes one sample per label and status. */
+function sampleByStatus<T>(
+  samples: Samples,
+  label: string,
+  counts: ReadonlyMap<string, T>,
+  toStatuses: (counts: T) => Iterable<readonly [status: string | number, count: number]>,
+): void {
+  for (const [id, own] of counts)
+    for (const [status, count] of toStatuses(own)) {
+      const labels = [[label, id] as const, ["status", String(status)] as const];
+      samples.sample(count, labels);
+    }
 }
 
 function writeServer(out: Exposition, { totals }: Counters, { streams, loopDelay }: Gauges): void {

@@ -13,9 +13,10 @@ export interface ErrorText {
 
 /** Splits the text of an error, as a record has it. Every line is safe for a terminal. */
 export function toErrorText(text: string): ErrorText {
-  const [own, ...causes] = text.split("\ncaused by: ").map(split);
-  const [headline = "", ...more] = own!.message;
-  return { headline, more: more.slice(0, maxLines), calls: own!.calls, causes: causes.map(toCause) };
+  const [own = "", ...causes] = text.split("\ncaused by: ");
+  const { message, calls } = split(own);
+  const [headline = "", ...more] = message;
+  return { headline, more: more.slice(0, maxLines), calls, causes: causes.map((cause) => toCause(split(cause))) };
 }
 const toCause = ({ message: [headline = ""], calls }: Section): Cause => ({ headline, calls });
 /** Max lines of a message that are shown below its first. */
