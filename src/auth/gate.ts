@@ -106,7 +106,7 @@ function withChallenge(error: ServeError): ServeError {
   return new ServeError(401, error.message, { headers, cause: error.cause });
 }
 
-/** Removes the token, and each of its dot-separated parts of 8 or more characters, in any letter case. */
+/** Removes the token, and each dot-separated part with 8 or more characters, in any letter case. */
 function redact(text: string, token = ""): string {
   if (token === "") return text;
   const parts = [token, ...token.split(".").filter((part) => part.length >= 8)];

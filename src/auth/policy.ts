@@ -80,7 +80,7 @@ function toRules(texts: readonly string[] = [], access: Access, what: string): R
   return texts.map((text) => ({ text, ...readEntry(text)!, decision: { access, why: `${what}: ${text}` } }));
 }
 
-/** Uses the router of h3 and of the table, so that an entry covers exactly what a route of the same pattern would. */
+/** Uses h3's router, as the table does: an entry covers the same requests as a route with its pattern. */
 function toRouter(rules: readonly Rule[]): RouterContext<Decision> | undefined {
   if (rules.length === 0) return undefined;
   const router = createRouter<Decision>();

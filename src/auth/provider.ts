@@ -21,7 +21,7 @@ export interface AccessOptions {
   readonly defaultPrivate?: boolean | undefined;
   /** Routes that do not require a caller, in either mode: `"GET /health"`, `"POST /hooks/*"`. @default [] */
   readonly publicRoutes?: readonly string[] | undefined;
-  /** Routes that require a caller, in addition to those that do by default: `"GET /reports/*"`. @default [] */
+  /** Routes that require a caller, besides the default ones: `"GET /reports/*"`. @default [] */
   readonly protect?: readonly string[] | undefined;
   /** True to require a caller for WebSockets. @default false */
   readonly webSockets?: boolean | undefined;

@@ -12,7 +12,7 @@ export const publicKeyAlgorithms = [
   "ES512",
   "EdDSA",
 ] as const;
-/** A signature algorithm with a private key that signs and a public key that verifies. */
+/** A signature algorithm with a private key for signing and a public key for verification. */
 export type PublicKeyAlgorithm = (typeof publicKeyAlgorithms)[number];
 
 /** Returns true for a text with a key or a certificate in PEM. Other lines may come before it. */

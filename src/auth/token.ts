@@ -10,9 +10,9 @@ export function extractToken(provider: AuthProvider, request: Request): string |
 }
 
 /**
- * Returns the token of a WebSocket request. A browser cannot set headers on a WebSocket, so it uses
- * `new WebSocket(url, ["bearer", token])` or `?token=`. A custom extractor replaces these places as well: behind a
- * proxy that authenticates, a client controls the query and the protocols, but not the header that the extractor reads.
+ * Returns the token of a WebSocket request. A browser cannot set headers on a WebSocket, so it uses `new WebSocket(url,
+ * ["bearer", token])` or `?token=`. A custom extractor replaces these places as well: behind an authenticating proxy, a
+ * client controls the query and the protocols, but not the extractor's header.
  */
 export function extractSocketToken(
   provider: AuthProvider,

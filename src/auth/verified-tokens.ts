@@ -24,7 +24,7 @@ export interface VerifiedTokenOptions {
 /** Max verified tokens to cache. A cached token is valid until it expires. */
 const maxKnown = 1_000;
 
-/** The tokens that were verified before, so that their signatures are not checked with each request. */
+/** The verified tokens: their signatures need not be checked with each request. */
 export class VerifiedTokens {
   readonly #known = new Map<string, VerifiedToken>();
   readonly #mapUser: VerifiedTokenOptions["mapUser"];

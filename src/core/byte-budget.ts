@@ -2,18 +2,18 @@ import { getHeapStatistics } from "node:v8";
 import { busy } from "./error.ts";
 
 /**
- * The bytes of request bodies and of conversations in flight, weighed by what they cost in the heap.
+ * The heap cost of request bodies and conversations in flight.
  *
- * B1. A reservation that is alone is granted whatever its size. Others are refused with 503 if the sum passes `most`, or wait
- *     in a line.
- * B2. A reservation is returned when its response has ended and every holder has let go.
+ * B1. A reservation that is alone is granted whatever its size. Beyond `max`, others are refused with 503 or wait in
+ *     line.
+ * B2. A reservation is returned after the end of its response, when every holder has released it.
  */
 export class ByteBudget {
   readonly #max: number;
   readonly #line: Waiting[] = [];
   #used = 0;
 
-  /** `most` is in bytes of heap. 0 stands for a quarter of the heap limit of the process. */
+  /** `max` is in heap bytes. 0 stands for a quarter of the heap limit. */
   constructor(max: number) {
     this.#max = max || quarterOfHeap();
   }
@@ -23,13 +23,13 @@ export class ByteBudget {
     return new Reservation(this, onEnded);
   }
 
-  /** Adds bytes to the sum. `own` is the part of the sum that the reservation has already. Throws a 503 if they do not fit. */
+  /** Adds bytes to the sum. `own` is the reservation's present share. Throws a 503 if they do not fit. */
   take(bytes: number, own: number): void {
     if (!this.#fits(bytes, own)) throw busy("Too much data in flight", 1);
     this.#used += bytes;
   }
 
-  /** Adds bytes to the sum when they fit, after those that wait already. Rejects when the signal is aborted. */
+  /** Adds bytes to the sum when they fit, in the order of the line. Rejects when the signal is aborted. */
   wait(bytes: number, own: number, signal: AbortSignal): Promise<void> {
     signal.throwIfAborted();
     return new Promise((resolve, reject) => {
@@ -91,7 +91,10 @@ export class Reservation {
     this.#onEnded = onEnded;
   }
 
-  /** Raises the reservation to that of a body of this size or weight. Throws a 503 if the budget is used up. Small ones do not count. */
+  /**
+   * Raises the reservation to a body of this size or weight. Throws a 503 if the budget is used up. Small bodies do not
+   * count.
+   */
   raise(bodyBytes: number): void {
     const more = bodyBytes * heapPerByte - this.#bytes;
     if (bodyBytes <= smallBytes || more <= 0) return;
@@ -133,14 +136,17 @@ export class Reservation {
   }
 }
 
-/** The heap that a byte of JSON costs while it is used: its text, its value, and copies. 2 MB were measured at 8 to 10. */
+/** The heap cost per byte of JSON in use: its text, its value, and copies. 2 MB were measured at 8 to 10. */
 export const heapPerByte = 5;
-/** Smaller texts are not looked at. */
+/** Smaller texts are not weighed. */
 export const smallBytes = 16_384;
-/** An estimate of the bytes of text that cost as much heap as one object or array. `{}` takes only 2 bytes of text. */
+/** The text bytes with the heap cost of one object or array, by estimate. `{}` takes only 2 bytes of text. */
 const bytesPerContainer = 10;
 
-/** The bytes of a JSON text, with an addition for its objects and arrays: `[{},{},…]` costs more heap than one long string. */
+/**
+ * The weight of a JSON text: its bytes, and an addition for objects and arrays. `[{},{},…]` costs more heap than one
+ * long string.
+ */
 export function toWeight(text: string): number {
   if (text.length <= smallBytes) return text.length;
   let containers = 0;
@@ -153,14 +159,14 @@ export function toWeight(text: string): number {
 const openBrace = 123;
 const openBracket = 91;
 
-/** The weight of a byte of values that are not loaded. */
+/** The weight per byte of unloaded values. */
 export const unknownDensity = 2;
 
-/** The heap that values in use may take by default: a quarter of the limit of the process. */
+/** The default heap share for values in use: a quarter of the limit. */
 export const quarterOfHeap = (): number => {
   const limit = getHeapStatistics().heap_size_limit;
   return Math.max(limit - youngBytes, limit / 2) / 4;
 };
 
-/** The part of `heap_size_limit` that values in use cannot take: `--max-old-space-size=160` sets that limit to 352 MiB. */
+/** The young generation's share of `heap_size_limit`: `--max-old-space-size=160` sets that limit to 352 MiB. */
 const youngBytes = 192 * 1_048_576;

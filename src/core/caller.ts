@@ -7,8 +7,8 @@ export interface Caller {
 }
 
 /**
- * The caller of a session of the console under a provider. `authorize` is not asked about it. It is recognized by the object
- * of its user: a provider may return a user with the same id.
+ * The caller of a console session under a provider. `authorize` is not asked about it. It is recognized by its user
+ * object: a provider may return a user with the same id.
  */
 export const consoleCaller: Caller = Object.freeze({ user: Object.freeze({ id: "console" }), userId: "console" });
 
@@ -20,7 +20,7 @@ export interface Identity {
   readonly ownership: boolean;
   /** Undefined for an anonymous request. */
   readonly caller: Caller | undefined;
-  /** True for a request with a session of the console, whose link `dev` prints. */
+  /** True for a request with a console session. `dev` prints its link. */
   readonly isConsole?: boolean | undefined;
 }
 
@@ -41,7 +41,7 @@ export interface CallContext extends Partial<Caller> {
   readonly conversationId?: string | undefined;
 }
 
-/** The fields of a request body in which a client describes itself. */
+/** The body fields in which a client describes itself. */
 export interface Claims {
   readonly userId?: string | undefined;
   readonly conversationId?: string | undefined;

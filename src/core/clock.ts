@@ -7,7 +7,7 @@ export interface Clock {
   /** Calls a function once, after some milliseconds. A lazy call may be late: a clock that tests move makes few of them. */
   setTimeout(callback: () => void, ms: number, options?: { readonly isLazy?: boolean }): ClockTimer;
   clearTimeout(timer: ClockTimer | undefined): void;
-  /** Calls a function soon after the wall clock has jumped. Returns the end of that. */
+  /** Calls a function soon after each jump of the wall clock. Returns a function that stops this. */
   watchJumps?(callback: () => void): () => void;
   /** Announces work that uses no timer, such as loading a module. A clock that tests move does not move before its end. */
   hold?(work: PromiseLike<unknown>): void;
@@ -19,7 +19,7 @@ export interface ClockTimer {
   unref(): this;
 }
 
-/** The time within which a jump of the wall clock is noticed, and the least difference that is one. */
+/** The interval at which the wall clock is checked for jumps, and the min difference of a jump. */
 const watchMs = 1_000;
 const jumpMs = 50;
 
@@ -54,7 +54,7 @@ export interface WithinOptions<L> {
   readonly clock?: Clock;
 }
 
-/** Resolves to the result of a promise, or to that of `onLate` if the promise takes longer than `ms`. */
+/** Resolves to the result of a promise. If the promise takes longer than `ms`, resolves to the result of `onLate`. */
 export function within<T, L>(ms: number, promise: PromiseLike<T>, options: WithinOptions<L>): Promise<T | L> {
   const { onLate, keepAlive = true, clock = systemClock } = options;
   return new Promise((resolve, reject) => {
@@ -83,5 +83,5 @@ export function fromDuration(text: unknown): number | undefined {
   return count && unit ? Number(count) * units[unit]! : undefined;
 }
 
-/** The longest delay of a Node timer. With a longer one it fires at once. */
-export const longestTimerMs: number = 2 ** 31 - 1;
+/** The max delay of a Node timer. With a longer one it fires at once. */
+export const maxTimerMs: number = 2 ** 31 - 1;

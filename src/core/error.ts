@@ -35,9 +35,9 @@ export class ServeError extends Error {
 }
 
 /**
- * An error of an agent, as it reaches the step that calls the agent. Its status and message are not sent to callers.
- * `retry` is true for a rate limit, a failure of the model, a time-out and a broken stream. It is false for a request that
- * the model does not accept, such as one with a wrong key or a prompt that is too long.
+ * An agent's error, as it reaches the calling step. Its status and message are not sent to callers. `retry` is true for
+ * a rate limit, a model failure, a time-out and a broken stream. It is false for a request that the model refuses, such
+ * as one with a wrong key or a too long prompt.
  */
 export class AgentError extends ServeError {
   override readonly name: string = "AgentError";
@@ -45,17 +45,17 @@ export class AgentError extends ServeError {
 
 /** The fields of an error body beside `error`. */
 export interface ErrorFields {
-  /** The execution that the error is about. It has begun. */
+  /** The started execution that the error is about. */
   readonly executionId?: string | undefined;
-  /** The text of an error that `error` hides, or the message of a model's provider. Only `dev` sends it. */
+  /** The text of a hidden error, or a model provider's message. Only `dev` sends it. */
   readonly detail?: string | undefined;
-  /** The tool calls that wait for an approval. */
+  /** The tool calls whose approval is pending. */
   readonly approvals?: readonly object[] | undefined;
 }
 
 /**
- * An error with fields for the body of its response. Authors cannot create one: the fields of a body are those of the
- * server. An error that callers may not see stays hidden.
+ * An error with fields for the response body. Authors cannot create one: only the server sets these fields. A hidden
+ * error stays hidden.
  */
 export class DetailedError extends ServeError {
   readonly fields: ErrorFields;
@@ -67,7 +67,7 @@ export class DetailedError extends ServeError {
   }
 }
 
-/** Returns the `detail` of an error, for a stream that has begun. */
+/** Returns the `detail` of an error, for a stream in progress. */
 export const toDetail = (error: unknown): string | undefined =>
   error instanceof DetailedError ? error.fields.detail : undefined;
 
@@ -84,7 +84,7 @@ export const isShown = (error: unknown): error is ServeError =>
 
 export const internalError: ServeError = new ServeError(500, "Internal server error");
 export const badRequest = (message: string, cause?: unknown): ServeError => new ServeError(400, message, { cause });
-/** The response to a client that has closed its connection. It is never read. */
+/** The response to a disconnected client. It is never read. */
 export const clientLeft = (): ServeError => new ServeError(499, "Client closed the request");
 export const notFound = (message = "Not found"): ServeError => new ServeError(404, message);
 /** A 503 with a `retry-after` header in seconds. */
@@ -93,7 +93,7 @@ export const busy = (message: string, seconds: number, cause?: unknown): ServeEr
 export const shuttingDown = (headers: ServeErrorOptions["headers"] = []): ServeError =>
   new ServeError(503, "Server is shutting down", { headers: [["retry-after", "5"], ...headers] });
 
-/** The longest message of an error, in characters. A step may throw an error with its whole input in the message. */
+/** Max characters of an error message. A step may throw an error with its whole input in the message. */
 export const maxOfMessage = 2_000;
 
 /** Returns the message of any thrown value, cut to `maxOfMessage`. Never throws. */

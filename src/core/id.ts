@@ -10,10 +10,10 @@ export function isId(value: unknown): value is string {
 
 export const idRule = "1 to 128 characters (A-Z a-z 0-9 . _ : -), starting with a letter or digit";
 
-/** Checks the id of an execution that is looked up: those that the server gives may be longer than those of clients. */
+/** Checks the execution id of a lookup: the server's own ids may be longer than a client's. */
 export const isExecutionId = (value: unknown): value is string => typeof value === "string" && longPattern.test(value);
 
-/** The beginnings of the ids that only the server gives to executions: to children, and to those of schedules. */
+/** The prefixes of the server's own execution ids: for children and schedules. */
 const reserved = ["child:", "schedule:"];
 export const isReserved = (id: string): boolean => reserved.some((prefix) => id.startsWith(prefix));
 export const reservedRule: string = `expected an id that does not begin with ${reserved.join(" or ")}`;

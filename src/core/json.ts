@@ -17,7 +17,7 @@ export const isObject = (value: unknown): value is Record<string, unknown> =>
 /** Returns the value if it is an object, or else an empty object. */
 export const toObject = (value: unknown): Record<string, unknown> => (isObject(value) ? value : {});
 
-/** The error about a value that JSON would lose or change, or that is too large. */
+/** The error about a value that is too large, or that JSON would lose or change. */
 export class UnstorableError extends TypeError {}
 
 /**
@@ -36,8 +36,8 @@ export function toJsonText(value: unknown, what: string, maxBytes: number = Infi
 }
 
 /**
- * Returns the path of a number that has become infinite: `1e999` is valid JSON, but too large for JavaScript. Returns
- * undefined if there is none. `text` is the JSON of the value. Few texts have such long numbers, so most need no walk.
+ * Returns the path of an infinite number: `1e999` is valid JSON, but too large for JavaScript. Returns undefined if
+ * there is none. `text` is the JSON of the value. Few texts have such long numbers, so most need no walk.
  */
 export function findInfinity(value: unknown, text: string): readonly string[] | undefined {
   return /\d[eE]\+?\d{3}|(?:^|\D)\d{200}/.test(text) ? pathToInfinity(value) : undefined;
@@ -78,7 +78,7 @@ function hasMoreBrackets(text: string, max: number): boolean {
   return false;
 }
 
-/** Returns the depth of the nesting. Ends at the first place that is deeper than `most`. */
+/** Returns the nesting depth. Ends at the first place deeper than `max`. */
 function scanDepth(text: string, max: number): number {
   let open = 0;
   let deepest = 0;
@@ -102,7 +102,7 @@ function endOfString(text: string, start: number): number {
 }
 
 /**
- * Returns true if JSON text has more than `most` characters beside its long strings. A long string takes little time to
+ * Returns true if JSON text has more than `max` characters beside its long strings. A long string takes little time to
  * parse, other text a multiple of it: 25 MB of keys block the event loop for 2 s.
  */
 export function isMoreThanStrings(text: string, max: number): boolean {

@@ -33,9 +33,9 @@ export function withIds(logger: Logger, ids: LogIds): Logger {
   });
 }
 
-/** The time in which a message is logged once. */
+/** The time during which a repeated message is not logged. */
 const quietMs = 10_000;
-/** Max messages that are remembered. */
+/** Max remembered messages. */
 const maxQuiet = 100;
 
 /** Returns a logger that logs a message at most once in 10 s. The next record has the number of those between as `repeated`. */
@@ -54,11 +54,11 @@ export function withoutRepeats(logger: Logger, now: () => number = () => perform
 }
 
 /**
- * The log of requests and executions, one record for each. It is part of the log of the server, at level `info` in `dev`
- * and `debug` in `start`.
+ * The log of requests and executions, one record for each. It is part of the server log, at level `info` in `dev` and
+ * `debug` in `start`.
  */
 export interface Activity {
-  /** False if its records have no reader. Then they need not be made. */
+  /** False if its records have no reader: they need not be made. */
   isOn(): boolean;
   /**
    * Logs a record with the ids of the current scope, at `debug` if it is `quiet`. A record below `info` is passed to the

@@ -1,7 +1,7 @@
 /** The numbers of a workflow. They only grow. */
 export interface WorkflowCounts {
   started: number;
-  /** The transitions that were published, by the status that they led to. A resume leads to `running`. */
+  /** The published transitions by their new status. A resume leads to `running`. */
   readonly transitions: Record<"running" | "suspended" | "completed" | "error" | "cancelled", number>;
   /** The attempts of steps by outcome. The result of an `aborted` one was no longer needed. */
   readonly attempts: Record<"success" | "error" | "suspended" | "aborted", number>;
@@ -20,13 +20,13 @@ export interface Durations {
 }
 
 /**
- * The numbers of one server. A part of the server adds to them in place, which costs some nanoseconds. They become text
- * only when they are read.
+ * The numbers of one server. They are added to in place, which costs some nanoseconds, and become text only when they
+ * are read.
  */
 export interface Metrics {
-  /** Returns the numbers of a workflow of the config. All other ids share one set of numbers. */
+  /** Returns the numbers of a configured workflow. All other ids share one set of numbers. */
   workflow(id: string): WorkflowCounts;
-  /** Returns the numbers of an agent of the config. All other ids share one set of numbers. */
+  /** Returns the numbers of a configured agent. All other ids share one set of numbers. */
   agent(id: string): AgentCounts;
   readonly storeWrites: Durations;
   readonly totals: Totals;
@@ -35,7 +35,7 @@ export interface Metrics {
 export interface Totals {
   /** Open WebSockets. */
   sockets: number;
-  /** Log records that a reader did not get, or that the log output failed to write. */
+  /** Log records that did not reach a reader or the log output. */
   droppedLogs: number;
   exportedSpans: number;
   /** Spans that could not be exported. */

@@ -85,7 +85,7 @@ async function readCounted(
   return new TextDecoder().decode(Buffer.concat(chunks));
 }
 
-/** Weighs a text, a part of it in each turn of the event loop. */
+/** Weighs a text in parts, one per turn of the event loop. */
 async function toWeightInTurns(text: string): Promise<number> {
   let weight = toWeight(text.slice(0, weighedPerTurn));
   for (let at = weighedPerTurn; at < text.length; at += weighedPerTurn) {
@@ -99,7 +99,7 @@ const weighedPerTurn = 2_097_152;
 /** A request of srvx. Undefined in process. */
 type NodeHosted = Request & { readonly runtime?: { readonly node?: { readonly req?: IncomingMessage } } };
 
-/** Counts the chunks of a body while it is read. Rejects once they are too many. The rest is read and discarded. */
+/** Counts the chunks of a body while it is read. Rejects once they are too many: the rest is read and discarded. */
 function refusalOf(req: IncomingMessage, reading: Promise<unknown>, reservation: Reservation): Promise<never> {
   const refusal = Promise.withResolvers<never>();
   let length = 0;
@@ -118,7 +118,7 @@ function refusalOf(req: IncomingMessage, reading: Promise<unknown>, reservation:
 
 const jsonType = /^application\/([\w.-]+\+)?json\s*(;|$)/i;
 
-/** Returns true for an error that says only that the client closed its connection. It is not a fault of the server. */
+/** Returns true if the client closed its connection. That is not a server fault. */
 export function isClientAbort(error: unknown, { signal }: Request): boolean {
   if (!signal.aborted) return false;
   // h3 wraps the error of Node.

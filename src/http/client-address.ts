@@ -66,7 +66,7 @@ function toAddress(text: string): string | undefined {
   return isIP(address) === 0 ? undefined : address;
 }
 
-/** Returns the network that one subscriber has: an IPv4 address, or the first 64 bits of an IPv6 address. */
+/** Returns the network of one subscriber: an IPv4 address, or the first 64 bits of an IPv6 address. */
 export function toSubscriber(address: string): string {
   if (isIPv4(address)) return address;
   const [head = "", tail] = address.toLowerCase().split("::");
@@ -77,7 +77,7 @@ export function toSubscriber(address: string): string {
   return `${groups.map((group) => group.replace(/^0+(?=.)/, "")).join(":")}::/64`;
 }
 
-/** Splits a part of an IPv6 address into groups of 16 bits. An IPv4 address at the end takes two groups. */
+/** Splits a piece of an IPv6 address into 16-bit groups. An IPv4 address at the end takes two groups. */
 function toGroups(part: string): string[] {
   const groups = part === "" ? [] : part.split(":");
   return groups.at(-1)?.includes(".") ? [...groups.slice(0, -1), "ipv4", "ipv4"] : groups;

@@ -35,7 +35,10 @@ export class Page {
   }
 }
 
-/** A response that is not a `Response`: a Node host calls `send()`, which costs less, and other hosts call `toResponse()`. */
+/**
+ * A response without a `Response` object. A Node host calls `send()`, which costs less. Other hosts call
+ * `toResponse()`.
+ */
 export abstract class DirectAnswer {
   abstract readonly status: number;
   abstract readonly headers: HeaderPairs;
@@ -64,7 +67,7 @@ export class Envelope<Text extends Body = string> extends DirectAnswer {
 
   send(res: ServerResponse): void {
     const { status, headers, text } = this;
-    // The length of a 304 would be that of the page.
+    // A 304 would need the page's length.
     const raw = status === 304 ? [] : ["content-length", String(Buffer.byteLength(text))];
     for (const [name, value] of headers) raw.push(name, value);
     // A single end(text): write() and then end() would be two chunks, and so a writev, per response.
@@ -106,12 +109,12 @@ export function createResponse(body: ConstructorParameters<typeof Response>[0], 
 }
 
 /**
- * Returns true for a `Response` of the class that is global now. Hosts, h3 and crossws accept no other. The class of srvx
- * inherits from the one of Node, but @hono/node-server puts its own class in the place of that.
+ * Returns true for an instance of the global `Response`. Hosts, h3 and crossws accept no other. srvx inherits its class
+ * from Node's, which @hono/node-server replaces by its own.
  */
 const isGlobal = (value: object): boolean => value instanceof Response;
 
-/** Returns true for a `Response` of any class: that of Node, of srvx, or of a host. All of them inherit this tag. */
+/** Returns true for a `Response` of any class, such as Node's, srvx's or a host's. All of them inherit this tag. */
 export const isResponse = (value: unknown): value is Response =>
   Object.prototype.toString.call(value) === "[object Response]";
 
@@ -124,7 +127,7 @@ function isWrapped(error: unknown): error is Error {
   return error instanceof Error && "unhandled" in error && error.unhandled === true && error.cause instanceof Error;
 }
 
-/** Returns the error to show to the caller, or undefined if it must stay hidden. */
+/** Returns the error to show to the caller. Undefined if it must stay hidden. */
 function toServeError(error: unknown): ServeError | undefined {
   if (isShown(error)) return error;
   // h3's HTTPError and srvx's BodyTooLargeError have a name and a status in common, but not a class.

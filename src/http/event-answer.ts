@@ -16,7 +16,7 @@ export interface EventFrames {
   begin(sink: EventSink): void;
   /** Writes the next frame into the sink, or ends it. Never rejects. */
   pull(): Promise<void>;
-  /** The reader has left. */
+  /** Called when the reader disconnects. */
   leave(): void;
 }
 

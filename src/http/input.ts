@@ -2,7 +2,7 @@ import * as v from "valibot";
 import { isObject } from "../core/json.ts";
 
 /** A schema for a whole number in a URL or a header, where it is text. In the OpenAPI document it is an integer. */
-export function wholeNumber(least: number, max: number, rule: string): v.GenericSchema<string, number> {
+export function wholeNumber(min: number, max: number, rule: string): v.GenericSchema<string, number> {
   const digits = String(max).length;
   return v.pipe(
     v.string(),
@@ -10,7 +10,7 @@ export function wholeNumber(least: number, max: number, rule: string): v.Generic
     v.transform(Number),
     v.number(),
     v.integer(),
-    v.minValue(least, rule),
+    v.minValue(min, rule),
     v.maxValue(max, rule),
   );
 }
@@ -43,7 +43,7 @@ function toTime(text: string): number {
   return Number.isNaN(day.valueOf()) || day.toISOString().slice(0, 10) !== text.slice(0, 10) ? NaN : Date.parse(text);
 }
 
-/** The id of a user or a conversation, as a client gives it. It can be part of the path of a URL. */
+/** A user id or conversation id from a client. It can be part of a URL path. */
 export const GivenId: v.GenericSchema<string> = v.pipe(
   v.string(),
   v.maxLength(256, "expected at most 256 characters"),
@@ -55,7 +55,7 @@ export const OptionalId: v.GenericSchema<string | undefined> = v.optional(
   v.pipe(v.string(), v.nonEmpty("expected an id"), GivenId),
 );
 
-/** The `Prefer` header (RFC 7240). Its value is true if the client asks for a response before the work has ended. */
+/** The `Prefer` header (RFC 7240). True if the client asks for a response before the end of the work. */
 export const Prefer: v.GenericSchema<string | undefined, boolean> = v.pipe(
   v.optional(v.string()),
   v.description("`respond-async` asks for a 202 at once, before the work has ended."),

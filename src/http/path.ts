@@ -2,7 +2,7 @@ import type { H3Event } from "h3";
 import { FastURL } from "srvx";
 import { notFound, ServeError } from "../core/error.ts";
 
-/** Replaces the URL of an event by the one that routers and the policy read. Throws a 404 for a path outside the base. */
+/** Replaces the URL of an event by the URL for routers and the policy. Throws a 404 for a path outside the base. */
 export type EnterBase = (event: Pick<H3Event, "url">) => void;
 
 /**
@@ -14,7 +14,7 @@ export function createEnterBase(basePath: string): EnterBase {
   return (event) => {
     const { protocol, host, pathname, search } = event.url;
     if (pathname !== basePath && !pathname.startsWith(inside)) throw notFound();
-    // A new URL: that of the request still has the path that the client asked for.
+    // A new URL: the request keeps the client's path.
     event.url = new FastURL(`${protocol}//${host}${pathname.slice(basePath.length) || "/"}${search}`);
   };
 }
@@ -28,7 +28,7 @@ export function isBasePath(text: unknown): text is string {
 const maxCharacters = 2_048;
 const maxSegments = 64;
 
-/** Refuses a path that is too long to be matched in little time. Called before any router or policy reads the path. */
+/** Refuses a path that would take long to match. Called before any router or policy reads the path. */
 export function checkPath(path: string): void {
   // A segment has at least its slash, so short paths need no count.
   if (path.length <= maxSegments) return;

@@ -4,7 +4,7 @@ import { createProxyReader } from "./client-address.ts";
 /** The URL under which the client reaches the server. */
 export interface PublicUrl {
   readonly origin: string;
-  /** The path in front of that of a route: the prefix that a proxy removes, and the base path. May be empty. */
+  /** The path in front of a route's path: the proxy's prefix and the base path. May be empty. */
   readonly path: string;
 }
 
@@ -16,8 +16,8 @@ export interface PublicUrlOptions {
 }
 
 /**
- * Creates a reader. `X-Forwarded-Proto`, `-Host` and `-Prefix` of a trusted proxy replace the parts of the URL that the
- * server sees itself. A value that is not valid is ignored. Without trusted proxies, all of them are.
+ * Creates a reader. `X-Forwarded-Proto`, `-Host` and `-Prefix` from a trusted proxy replace parts of the URL. An
+ * invalid value is ignored. Without trusted proxies, all of them are.
  */
 export function createPublicUrlReader({ trustedProxies, basePath = "" }: PublicUrlOptions): PublicUrlReader {
   const { countHops } = createProxyReader(trustedProxies);
@@ -39,7 +39,7 @@ export function createPublicUrlReader({ trustedProxies, basePath = "" }: PublicU
   };
 }
 
-/** Each proxy may append its value to a list. Returns the one of the outermost proxy that is trusted. */
+/** Each proxy may append its value to a list. Returns the value from the outermost trusted proxy. */
 function toHopValue(header: string | null, hops: number): string {
   const values = (header ?? "").split(",");
   return values[Math.max(0, values.length - hops)]!.trim();

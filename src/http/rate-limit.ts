@@ -38,7 +38,7 @@ export function createRateLimit(
   const windowMs = toWindowMs(window)!;
   const now = (): number => clock.monotonic();
   const { findAddress } = createProxyReader(trustedProxies);
-  // Separate tables: a flood of addresses must not remove the counts of users.
+  // Separate tables: a flood of addresses must not remove user counts.
   const addresses = createWindowCounter({ limit: limit * usersPerAddress, windowMs, now });
   const callers = createWindowCounter({ limit, windowMs, now });
 
@@ -91,7 +91,7 @@ function count(counter: WindowCounter, name: string | undefined): void {
 /** Hashes a long name: clients may choose it, and the table stores many. */
 export const toShort = (name: string): string => (name.length > 100 ? hash("sha256", name) : name);
 
-/** Health checks of a load balancer must not fail because of traffic. A preflight does not run a route. */
+/** A load balancer's health checks must not fail because of traffic. A preflight does not run a route. */
 function isExempt(request: Request, path: string): boolean {
   const isRead = request.method === "GET" || request.method === "HEAD";
   return (isRead && /^\/(health|ready)\/?$/.test(path)) || isPreflight(request);
@@ -115,7 +115,7 @@ export interface WindowCounterOptions {
 
 export function createWindowCounter(options: WindowCounterOptions): WindowCounter {
   const { limit, windowMs, max = 100_000, now = () => performance.now() } = options;
-  // In the order in which the windows began, so the first entries are also the first that end.
+  // In the order of their starts: the first entries are also the first to end.
   const windows = new Map<string, { readonly end: number; count: number }>();
 
   function removeOld(at: number): void {

@@ -72,7 +72,7 @@ interface RouteRequest<Snapshot> {
   readonly search: URLSearchParams;
   readonly identity: Identity;
   readonly requestId: string;
-  /** The version of the config at the start of the request. */
+  /** The config version at the start of the request. */
   readonly snapshot: Snapshot;
   readonly limits: BodyLimits;
   readonly reservation: Reservation;

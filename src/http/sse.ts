@@ -36,11 +36,11 @@ export const noContent: unique symbol = Symbol("noContent");
 /** Yielded in place of an event: sent as a comment, which a client ignores. As the first one it begins the response. */
 export const comment: unique symbol = Symbol("comment");
 
-/** Yielded in place of the last event: the stream ends without its last frame, so that its reader knows that there is more. */
+/** Yielded in place of the last event: the stream ends without its last frame. That tells the reader to ask for more. */
 export const unfinished: unique symbol = Symbol("unfinished");
 
 export interface EventStreamOptions {
-  /** True to send `seq` as the `id:` of an event, so that a reader can resume with `Last-Event-ID`. @default false */
+  /** True to send `seq` as the event's `id:`. A reader can then resume with `Last-Event-ID`. @default false */
   readonly ids?: boolean;
   /** The data of the last frame, sent as is. @default no such frame */
   readonly last?: string;
@@ -59,13 +59,13 @@ export interface EventStreamOptions {
 
 export interface StreamsOptions {
   readonly sseStreams: number;
-  /** Max open streams of one caller, of those that name one. @default no limit */
+  /** Max open streams per named caller. @default no limit */
   readonly sseStreamsPerCaller?: number;
   /** Time after which a reader is disconnected if it does not read while an event is pending. */
   readonly sseStallMs: number;
   /** Idle time after which a comment line is sent, to keep proxies from closing the connection. @default 15000 */
   readonly heartbeatMs?: number;
-  /** Called with an error thrown after the first event. The response has begun by then, so the stream can only end. */
+  /** Called with an error thrown after the first event. The response is in progress by then: the stream can only end. */
   readonly report: (error: unknown) => void;
 }
 export interface Streams {
@@ -109,7 +109,7 @@ const turnMs = 5;
 let until: number | undefined;
 let nextTurn: Promise<void> | undefined;
 
-/** Returns a promise of the next turn once the budget of this turn is used up. */
+/** Returns a promise of the next turn once this turn's budget is used up. */
 function pause(): Promise<void> | undefined {
   const now = performance.now();
   if (until === undefined) {
@@ -130,13 +130,13 @@ interface OpenStreamOptions {
   readonly coming: Promise<IteratorResult<unknown>> | undefined;
   readonly events: AsyncGenerator<unknown>;
   readonly options: EventStreamOptions;
-  /** Tells the generator that its stream has ended. */
+  /** Tells the generator about the end of its stream. */
   readonly leave: () => void;
   readonly streams: Set<OpenStream>;
   readonly report: (error: unknown) => void;
 }
 
-/** A stream whose response has begun. */
+/** A stream whose response is in progress. */
 class OpenStream implements EventFrames {
   readonly #parts: OpenStreamOptions;
   #first: Frame | undefined;

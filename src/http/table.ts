@@ -15,11 +15,11 @@ export interface Table<R> {
   find(method: string, path: string): Match<R> | undefined;
   /** Returns the methods that match a path. Empty if the path is unknown. */
   allowed(path: string): string[];
-  /** Returns the built-in route that matches every path of this pattern, and so makes it unreachable. */
+  /** Returns a built-in route that matches every path of this pattern: it makes the pattern unreachable. */
   hides(method: string, pattern: string): R | undefined;
 }
 
-/** Builds the table on the router that h3 uses, so that built-in and custom routes read a path in the same way. */
+/** Builds the table on h3's router, so that built-in and custom routes read a path in the same way. */
 export function createTable<R extends TableRoute>(routes: readonly R[]): Table<R> {
   const router = createRouter<R>();
   for (const route of routes) addRoute(router, route.method, route.path, route);

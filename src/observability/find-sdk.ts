@@ -5,9 +5,9 @@ import type { CleanAttributes, OtelSdk } from "./otel.ts";
 /** Finds the consumer of spans: the SDK of the application, even if it is registered later, or else our OTLP export. */
 export interface SdkFinder {
   get(): OtelSdk | undefined;
-  /** Resolves when a consumer that is known at the start can be used. */
+  /** Resolves when the consumer at the start is loaded. */
   readonly ready: Promise<unknown>;
-  /** Exports the spans that have ended, within a time. Rejects if that fails. */
+  /** Exports the finished spans within a time. Rejects if that fails. */
   flush(ms: number): Promise<void>;
 }
 
@@ -17,7 +17,7 @@ export interface FinderParts {
   readonly totals: Totals;
 }
 
-/** Imports an SDK or the OTLP export only if there is a use for it. */
+/** Imports an SDK or the OTLP export only if it is used. */
 export function findSdk(parts: FinderParts): SdkFinder {
   let theirs: OtelSdk | undefined;
   let loading: Promise<unknown> | undefined;

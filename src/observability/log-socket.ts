@@ -23,7 +23,7 @@ export function logSocket(logs: Logs, { socketBufferBytes }: { socketBufferBytes
       const reader = new SocketReader(peer, logs, { matches, toText, maxBytes: socketBufferBytes / 2 });
       return {
         message: (text) => void peer.send(answerPing(text)),
-        drain: () => reader.goOn(),
+        drain: () => reader.resume(),
         close: () => reader.close(),
       };
     },

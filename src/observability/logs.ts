@@ -5,7 +5,7 @@ import { toEntry, type LogEntry } from "./record.ts";
 import { createRedactor } from "./redact.ts";
 import { Ring, type RingLimits } from "./ring.ts";
 
-/** Called with the number of records that a reader did not get, or that could not be written. */
+/** Called with the number of records that did not reach a reader or the output. */
 export type OnDropped = (count: number) => void;
 
 export interface LogsOptions extends RingLimits {
@@ -13,9 +13,9 @@ export interface LogsOptions extends RingLimits {
   readonly clock?: Clock | undefined;
   /** The destination of records besides the ring: the terminal, a file or the host's logger. */
   readonly output: (entry: LogEntry, message: string, data: Readonly<Record<string, unknown>> | undefined) => void;
-  /** Called with the number of records that are lost. @default they are not counted */
+  /** Called with the number of lost records. @default they are not counted */
   readonly onDropped?: OnDropped | undefined;
-  /** The level of the records of requests and executions. @default "debug" */
+  /** The record level of requests and executions. @default "debug" */
   readonly activityLevel?: "info" | "debug" | undefined;
   /** Returns true if the output takes records below `info`. @default false */
   readonly takesDebug?: (() => boolean) | undefined;

@@ -23,7 +23,7 @@ interface OtelParts extends Pick<OtelSdk, "isPaused" | "flush"> {
   readonly provider: TracerProvider;
 }
 
-/** Creates our spans as spans of the SDK that the application has registered. */
+/** Creates our spans as spans of the application's SDK. */
 export const createRegisteredSdk = (clean: CleanAttributes): OtelSdk =>
   createOtelSdk({
     clean,
@@ -93,7 +93,7 @@ function findProvider(): FlushableProvider {
   return provider.getDelegate?.() ?? provider;
 }
 
-// A sampler of the SDK follows the flag of the parent, unless the application has chosen another sampler.
+// The SDK's sampler follows the parent's flag, unless the application has chosen another sampler.
 const toSpanContext = ({ traceId, spanId, sampled }: SpanIds): SpanContext => ({
   traceId,
   spanId,

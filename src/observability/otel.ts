@@ -12,9 +12,9 @@ export interface OtelSdk {
   /** Returns the active span of the application's own code. */
   active(): SpanIds | undefined;
   start(options: SpanOptions): SdkSpan;
-  /** Returns true while spans would only be dropped: none should be created, because each costs some microseconds. */
+  /** Returns true while spans would only be dropped. None should be created then: each costs some microseconds. */
   isPaused(): boolean;
-  /** Exports the spans that have ended, within a time. Rejects if that fails. */
+  /** Exports the finished spans within a time. Rejects if that fails. */
   flush(ms: number): Promise<void>;
 }
 

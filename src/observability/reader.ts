@@ -8,7 +8,7 @@ export interface ReaderOptions {
   readonly filter: LogFilter;
 }
 
-/** Returns a filter for the records that a reader may find. With `ownership`, foreign execution ids match nothing. */
+/** Returns a filter for a reader's visible records. With `ownership`, foreign execution ids match nothing. */
 export function toFinder({ identity, filter }: ReaderOptions): (entry: LogEntry) => boolean {
   const matches = toMatcher(filter);
   if (!identity.ownership || filter.executionId === undefined) return matches;
@@ -19,8 +19,8 @@ const isOwn = ({ caller }: Identity, { ids }: LogEntry): boolean =>
   caller?.userId !== undefined && caller.userId === ids.userId;
 
 /**
- * Returns the JSON that a reader may see of a record. Logs are public, and the id of an execution is all that `resume`
- * requires. So with a provider, an anonymous reader sees full records only of an execution whose id it already knows.
+ * Returns the JSON of a record for a reader. Logs are public, and `resume` requires only the execution id. So with a
+ * provider, an anonymous reader sees full records only of an execution whose id it already knows.
  */
 export function toReader({ identity, filter }: ReaderOptions): (entry: LogEntry) => string {
   const { checked, ownership, caller } = identity;

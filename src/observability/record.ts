@@ -65,9 +65,9 @@ function toDetails(given: LogCall["data"], redact: Redactor): Pick<LogRecord, "d
 }
 
 const maxOfId = 256;
-/** The longest message, error or data of a record, in characters. */
+/** Max characters of a record's message, error or data. */
 const maxLetters = 16_384;
-/** The longest secret that is recognized across the end of a cut text, in characters. */
+/** Max characters of a secret that crosses the end of a cut text. */
 const secretRoom = 8_192;
 /** Redacts, then cuts: no part of a secret that crosses the end may remain. */
 const toText = (text: string, redact: Redactor): string =>

@@ -5,7 +5,7 @@ export interface RingLimits {
   readonly logBytes: number;
 }
 
-/** The most recent log records, up to the limits. The oldest are evicted first. */
+/** The newest log records, up to the limits. The oldest are evicted first. */
 export class Ring {
   readonly #limits: RingLimits;
   readonly #entries: (LogEntry | undefined)[] = [];
@@ -57,7 +57,7 @@ export class Ring {
   }
 }
 
-/** Returns the newest records that fit into a number of bytes. */
+/** Returns as many of the newest records as fit into a number of bytes. */
 export function fitting(entries: readonly LogEntry[], bytes: number): readonly LogEntry[] {
   let left = bytes;
   const last = entries.findLastIndex((entry) => (left -= entry.bytes) < 0); // the newest one that does not fit

@@ -12,14 +12,14 @@ export interface SocketReaderOptions {
   readonly maxBytes: number;
 }
 
-/** Sends new records in order. A slow reader gets the records still in the ring, and the count of those evicted. */
+/** Sends new records in order. A slow reader gets the records still in the ring, and the count of evicted ones. */
 export class SocketReader {
   readonly #peer: Peer;
   readonly #ring: Ring;
   readonly #onDropped: Logs["onDropped"];
   readonly #options: SocketReaderOptions;
   readonly #maxBytes: number;
-  /** The first record that was not sent. */
+  /** The first unsent record. */
   #next: number;
   /** The number of matching records from `#next` to `#seen`. */
   #behind = 0;
@@ -34,7 +34,7 @@ export class SocketReader {
     this.#options = options;
     this.#maxBytes = Math.min(options.maxBytes, 65_536);
     this.#next = this.#seen = ring.next;
-    this.#stop = listen(() => this.goOn());
+    this.#stop = listen(() => this.resume());
   }
 
   close(): void {
@@ -42,9 +42,9 @@ export class SocketReader {
     clearTimeout(this.#again);
   }
 
-  goOn(): void {
-    this.#look();
-    if (this.#isReady()) this.#skip();
+  resume(): void {
+    this.#countNew();
+    if (this.#isReady()) this.#reportEvicted();
     while (this.#behind > 0 && this.#next < this.#seen && this.#isReady()) {
       const entry = this.#ring.get(this.#next++);
       if (!entry || !this.#options.matches(entry)) continue;
@@ -55,11 +55,11 @@ export class SocketReader {
     if (this.#next >= this.#seen) this.#behind = 0;
     if (this.#behind === 0) this.#next = this.#seen;
     // A socket emits "drain" only after its buffer was full, so a timer retries as well.
-    else this.#again ??= setTimeout(() => ((this.#again = undefined), this.goOn()), 25).unref();
+    else this.#again ??= setTimeout(() => ((this.#again = undefined), this.resume()), 25).unref();
   }
 
   /** Counts the new records that match. Includes records that were evicted in the same turn and cannot be checked. */
-  #look(): void {
+  #countNew(): void {
     const { oldest, next } = this.#ring;
     if (this.#seen < oldest) this.#behind += oldest - this.#seen;
     this.#behind += this.#countFrom(Math.max(this.#seen, oldest), next);
@@ -67,7 +67,7 @@ export class SocketReader {
   }
 
   /** Reports the number of records that were evicted before they were sent. */
-  #skip(): void {
+  #reportEvicted(): void {
     const { oldest } = this.#ring;
     if (this.#behind === 0 || this.#next >= oldest) return;
     const left = this.#countFrom(oldest, this.#seen);

@@ -48,7 +48,7 @@ export function spanSocket(
         message: (text) => void peer.send(answerPing(text)),
         drain() {
           sender.drain();
-          records.goOn();
+          records.resume();
         },
         close() {
           stop();

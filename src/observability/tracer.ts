@@ -48,13 +48,13 @@ type SpanListener = (notices: readonly SpanNotice[]) => void;
 
 export interface Traces {
   readonly tracer: Tracer;
-  /** Resolves when an SDK that is already registered, or our own export, receives spans. */
+  /** Resolves when a registered SDK or our own export receives spans. */
   readonly ready: Promise<unknown>;
-  /** Exports the spans that have ended, within a time. Never rejects. */
+  /** Exports the finished spans within a time. Never rejects. */
   flush(ms: number): Promise<void>;
   /** Returns the entity of a recent trace. */
   rootOf(traceId: string | undefined): Entity | undefined;
-  /** Calls the listener with the span events of one turn of the event loop. Returns a function that removes it. */
+  /** Calls the listener once per turn of the event loop, with its span events. Returns a function that removes it. */
   listen(listener: SpanListener): () => void;
 }
 
@@ -65,7 +65,7 @@ interface TracesOptions {
 
 export const createTraces = (options: TracesOptions): Traces => new LiveTraces(options);
 
-/** The spans of a server. They go to an SDK, to the listeners, or are not created. */
+/** The spans of a server. They are only created for an SDK, our export or a listener. */
 class LiveTraces implements Traces {
   readonly #options: TracesOptions;
   readonly #listeners = new Set<SpanListener>();
@@ -127,7 +127,7 @@ class LiveTraces implements Traces {
     );
   }
 
-  #tell(type: SpanEvent["type"], span: SpanView): void {
+  #notify(type: SpanEvent["type"], span: SpanView): void {
     const copy = { ...span, attributes: this.#clean(span.attributes) };
     const event: SpanEvent = { type, timestamp: new Date().toISOString(), span: copy };
     // Listeners are called after the current work, once per turn of the event loop.
@@ -142,7 +142,7 @@ class LiveTraces implements Traces {
     for (const listener of all.length > 0 ? this.#listeners : []) attempt(() => listener(all));
   }
 
-  #know(traceId: string, attributes: Attributes): void {
+  #rememberEntity(traceId: string, attributes: Attributes): void {
     const entity = this.#roots.has(traceId) ? undefined : toEntity(attributes);
     if (entity) this.#roots.set(traceId, entity);
     const [oldest] = this.#roots.size > maxRoots ? this.#roots.keys() : [];
@@ -160,15 +160,15 @@ class LiveTraces implements Traces {
     // Without an SDK, the flag of the caller is passed on.
     const sampled = theirs ? theirs.sampled : parent?.sampled;
     const startedAt = Date.now();
-    const tell = (type: SpanEvent["type"], status: SpanView["status"]): void => {
+    const notify = (type: SpanEvent["type"], status: SpanView["status"]): void => {
       if (this.#listeners.size === 0) return;
       const startTime = new Date(startedAt).toISOString();
       const endTime = type === "span:end" ? new Date().toISOString() : undefined;
       const ids = { traceId, spanId, parentSpanId: parent?.spanId };
-      this.#tell(type, { ...ids, name, kind, startTime, endTime, attributes, status, links, events: [] });
+      this.#notify(type, { ...ids, name, kind, startTime, endTime, attributes, status, links, events: [] });
     };
-    if (this.#listeners.size > 0) this.#know(traceId, attributes);
-    tell("span:start", { code: "unset" });
+    if (this.#listeners.size > 0) this.#rememberEntity(traceId, attributes);
+    notify("span:start", { code: "unset" });
     let isOpen = true;
     return {
       ...toSpanIds(traceId, spanId, sampled),
@@ -181,18 +181,18 @@ class LiveTraces implements Traces {
         isOpen = false;
         const message = error === undefined ? undefined : this.#shorten(toErrorMessage(error));
         attempt(() => theirs?.end(message));
-        tell("span:end", message === undefined ? { code: "ok" } : { code: "error", message });
+        notify("span:end", message === undefined ? { code: "ok" } : { code: "error", message });
       },
       enter: (run) => (theirs ? theirs.enter(run) : run()),
     };
   }
 }
 
-/** The number of recent traces whose entity is stored. */
+/** Max recent traces whose entity is stored. */
 const maxRoots = 10_000;
 /** Max span events in a batch. A full batch is delivered at once. */
 const maxNotices = 10_000;
-/** The longest string attribute, in characters. */
+/** Max characters of a string attribute. */
 const maxLetters = 4_096;
 
 function toEntity({ "entity.type": type, "entity.id": id }: Attributes): Entity | undefined {

@@ -5,7 +5,7 @@ import { toExample } from "./example.ts";
 import { html, type Html } from "./html.ts";
 import { executePattern, resumePattern, toResumeSchemas } from "./document/own-operations.ts";
 
-/** The options of the cards of agents and workflows. A card has a description and the commands to call it. */
+/** The options for the cards of agents and workflows. A card has a description and example commands. */
 export interface CardOptions {
   /** The URL of the server, as the client sees it, without a trailing slash. */
   readonly url: string;

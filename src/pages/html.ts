@@ -8,7 +8,7 @@ export class Html {
 }
 export type Content = Html | string | number | undefined | false | readonly Content[];
 
-/** A template tag that escapes its values, except those that are already `Html`. */
+/** A template tag that escapes its values, except `Html`. */
 export function html(strings: TemplateStringsArray, ...values: readonly Content[]): Html {
   let text = strings[0]!;
   for (const [index, value] of values.entries()) text += toText(value) + strings[index + 1]!;

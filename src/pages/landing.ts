@@ -9,7 +9,7 @@ export interface LandingParts {
   readonly lists: Html;
   readonly version: string;
   readonly problem: Problem | undefined;
-  /** The text in front of each link, which are relative: a proxy may remove a prefix that the server does not know. */
+  /** The text in front of each link. Links are relative: a proxy may remove a prefix that the server does not know. */
   readonly link: string;
 }
 

@@ -117,7 +117,7 @@ const uiHeaders = toPageHeaders("text/html", {
   "connect-src": "'self'",
 });
 
-/** The route `GET /doc`. It returns the OpenAPI document of the other routes and of itself. */
+/** The route `GET /doc`. Its OpenAPI document has all routes, with itself. */
 export function docRoute(others: readonly AnyRoute[], version: string): Route<Catalog> {
   const kept = { known: new WeakMap<Catalog, Document>(), unknown: new WeakMap<Catalog, Document>() };
   const toPublicUrl = createPublicUrls();

@@ -13,7 +13,7 @@ export interface UiFile {
   readonly version: string;
 }
 
-/** Creates a reader for the files of Swagger UI and of the page around it. A file is read on first use and cached. */
+/** Creates a reader for the files of Swagger UI and its page. A file is read on first use and cached. */
 export function createUiFiles(): (name: FileName) => Promise<UiFile> {
   const files = new Map<FileName, Promise<UiFile>>();
   return (name) => {

@@ -1,4 +1,4 @@
-import { type Clock, type ClockTimer, longestTimerMs } from "../core/clock.ts";
+import { type Clock, type ClockTimer, maxTimerMs } from "../core/clock.ts";
 import { ServeError } from "../core/error.ts";
 import { toIso } from "../core/iso-time.ts";
 import type { Logger } from "../core/log.ts";
@@ -129,7 +129,7 @@ export class Scheduler {
     }
     this.#clock.clearTimeout(this.#timer);
     if (nextAt === Infinity) return;
-    const ms = Math.min(Math.max(1, nextAt - now), longestTimerMs);
+    const ms = Math.min(Math.max(1, nextAt - now), maxTimerMs);
     this.#timer = this.#clock.setTimeout(() => this.#look(), ms).unref();
   }
 

@@ -38,7 +38,7 @@ export function createUpgrade({ resolve, report, counted, ...limits }: UpgradeOp
   const peers = new Set<Peer>();
   const adapter = nodeAdapter({
     serverOptions: { maxPayload: limits.socketMessageBytes },
-    // Resolved synchronously: an `open` hook that is resolved later misses messages that arrive with the handshake.
+    // Resolved synchronously: a later `open` hook would miss the messages that arrive with the handshake.
     resolve: (request) => hooksOf.get(request) ?? {},
     // A browser that offers protocols expects one of them back, and it must not be the token. The choice of a custom
     // hook wins.

@@ -67,7 +67,7 @@ export const observability: readonly Mutation[] = [
   {
     breaks: "A reader that was behind never gets the rest without new records",
     file: "src/observability/socket-reader.ts",
-    find: `setTimeout(() => ((this.#again = undefined), this.goOn()), 25)`,
+    find: `setTimeout(() => ((this.#again = undefined), this.resume()), 25)`,
     replace: `setTimeout(() => (this.#again = undefined), 25)`,
     suite: "test/observability/logs/readers.test.ts",
   },
@@ -130,7 +130,7 @@ export const observability: readonly Mutation[] = [
   {
     breaks: "An agent that the config does not list adds a metrics series",
     file: "src/observability/metrics/counters.ts",
-    find: `return this.agents.get(id) ?? this.agents.get(other)!;`,
+    find: `return this.agents.get(id) ?? this.#otherAgent;`,
     replace: `return ensure(this.agents, id, createAgentCounts);`,
     suite: "test/observability/metrics/load.test.ts",
   },

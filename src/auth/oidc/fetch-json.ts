@@ -1,6 +1,6 @@
 import { isObject, tryParseJson } from "../../core/json.ts";
 
-/** Max bytes of a response of an issuer, after decompression. Real ones have a few KB. */
+/** Max bytes of an issuer's response, after decompression. Real ones have a few KB. */
 const maxBytes = 256 * 1_024;
 
 /**

@@ -30,7 +30,7 @@ export class Issuer {
     this.#clock = clock;
   }
 
-  /** Reads the keys. With `isKnown`, their address is that of the last read. After a failure it is looked up again. */
+  /** Reads the keys. With `isKnown`, the address of the last read is used. After a failure it is looked up again. */
   async readKeys({ isKnown }: { isKnown: boolean }): Promise<JSONWebKeySet> {
     const controller = new AbortController();
     const late = (): never => {
@@ -84,7 +84,7 @@ function toKeys({ keys }: Record<string, unknown>, url: URL): JSONWebKeySet {
 const isPublic = ({ kty, d, k }: Record<string, unknown>): boolean =>
   ["RSA", "EC", "OKP"].includes(kty as string) && d === undefined && k === undefined;
 
-/** The fields that decide which tokens a key verifies. Certificates and addresses of them are never used. */
+/** The fields of a key that are used. Certificates and their addresses never are. */
 const fields = ["kty", "kid", "alg", "use", "key_ops", "crv", "n", "e", "x", "y"];
 const toPlainKey = (key: Record<string, unknown>): JWK =>
   Object.fromEntries(fields.filter((name) => key[name] !== undefined).map((name) => [name, key[name]])) as JWK; // checked by jose

@@ -25,7 +25,7 @@ export interface IssuerKeysOptions {
 }
 
 /**
- * The keys of an issuer, as they were read last.
+ * The last read keys of an issuer.
  *
  * K1. At most one read is in flight, and all requests share it.
  * K2. After a failed read, the next one begins a minute later at the earliest.
@@ -33,17 +33,17 @@ export interface IssuerKeysOptions {
  * K4. Keys older than 10 minutes are read again before they are used, or while they are used if the last read failed.
  *     Keys older than an hour are never used.
  *
- * jose's `createRemoteJWKSet` does not have these rules: it reads a response of any size, and after a failure it asks the
- * issuer again with each request. Its `createLocalJWKSet` only looks at the given keys: by its source, it reads `alg` and
- * `kid` of the header and none of `jku`, `x5u`, `x5c` and `jwk`, it refuses symmetric algorithms and private keys, and a
- * key must have the type, the curve, the `use` and the `key_ops` that the algorithm needs.
+ * jose's `createRemoteJWKSet` does not have these rules: it reads a response of any size, and after a failure it asks
+ * the issuer again with each request. Its `createLocalJWKSet` only uses the given keys: by its source, it reads `alg`
+ * and `kid` of the header, but not `jku`, `x5u`, `x5c` and `jwk`. It refuses symmetric algorithms and private keys. A
+ * key must have the type, curve, `use` and `key_ops` of the algorithm.
  */
 export class IssuerKeys {
   readonly #read: IssuerKeysOptions["read"];
   readonly #report: IssuerKeysOptions["report"];
   readonly #clock: Clock;
   #begun = 0;
-  /** The number of the last read that succeeded. */
+  /** The number of the last successful read. */
   #lastRead = 0;
   #set: KeySet | undefined;
   #readAt = -Infinity;
@@ -58,7 +58,7 @@ export class IssuerKeys {
     this.#clock = clock;
   }
 
-  /** The number of reads that have begun. */
+  /** The number of reads so far, with the one in flight. */
   get reads(): number {
     return this.#begun;
   }
@@ -80,11 +80,11 @@ export class IssuerKeys {
   }
 
   /**
-   * Returns other keys than those that lack the key of a token, or undefined if the issuer has no others. `seen` is the
-   * value of `reads` when the token came. Throws a 503 if the issuer is down.
+   * Returns other keys than `lacking`, which has no key for a token. Undefined if the issuer has no others. `seen` is
+   * the value of `reads` when the token came. Throws a 503 if the issuer is down.
    */
   async lookUp(lacking: KeySet, seen: number): Promise<KeySet | undefined> {
-    // The read in flight may have begun before the issuer had the key, and it may fail.
+    // The read in flight may be older than the issuer's new key, and it may fail.
     while (this.#reading) await this.#reading;
     if (this.#set !== lacking) return this.current();
     if (!this.#isDown && (this.#lastRead > seen || this.#since(this.#lookedUpAt) < pauseMs)) return undefined;

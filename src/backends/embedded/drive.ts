@@ -1,4 +1,4 @@
-import { type Clock, type ClockTimer, longestTimerMs } from "../../core/clock.ts";
+import { type Clock, type ClockTimer, longestTimerMs, maxTimerMs } from "../../core/clock.ts";
 import { unknownDensity } from "../../core/byte-budget.ts";
 import type { JsonText } from "../../core/json.ts";
 import type { Walk } from "../../engine/attempts/walk.ts";
@@ -216,7 +216,7 @@ export class Drive implements RunPort<Request>, Admissible {
     if (!times) return;
     const { elapsed = Infinity, date = Infinity } = times;
     const ms = Math.max(0, Math.min(elapsed - clock.monotonic(), date - clock.now()));
-    this.#timer = clock.setTimeout(() => this.run.time(), Math.min(ms, longestTimerMs));
+    this.#timer = clock.setTimeout(() => this.run.time(), Math.min(ms, maxTimerMs));
     if (!isIdle) return;
     this.seat.rest();
     if (this.seat.state === "resting" && ms >= minStoredRestMs) this.#storeRest(ms, times);

@@ -55,7 +55,7 @@ export interface AuthorizeRequest {
   readonly agentId?: string | undefined;
   /** The id of the schedule. Set for every action on a schedule. */
   readonly scheduleId?: string | undefined;
-  /** The execution. Set for every action on an execution; not for `execution.inspect` of the model calls of a conversation. */
+  /** The execution. Set for every action on an execution, except `execution.inspect` for model calls in a conversation. */
   readonly execution?: AuthorizeExecution | undefined;
   /** The conversation. Set for every action on a conversation, and for `execution.inspect` of its model calls. */
   readonly conversation?: AuthorizeConversation | undefined;
@@ -63,7 +63,7 @@ export interface AuthorizeRequest {
   readonly conversations?: AuthorizeConversations | undefined;
   /** The usage that is asked for. Set for `usage.read`. */
   readonly usage?: AuthorizeUsage | undefined;
-  /** The tool call that waits for an approval. Set for `approval.decide`. */
+  /** The tool call whose approval is pending. Set for `approval.decide`. */
   readonly approval?: AuthorizeApproval | undefined;
   /** The step to continue. Set for `execution.resume` of a suspended execution. */
   readonly stepId?: string | undefined;
@@ -87,7 +87,7 @@ export interface AuthorizeExecution {
   readonly startAt: string;
   /**
    * The input, as the input schema of the workflow returned it. In a list, a long one is `{ $truncated: true, bytes }`.
-   * The type is that of any JSON, because one `authorize` may serve several workflows.
+   * It has any JSON type, because one `authorize` may serve several workflows.
    */
   // oxlint-disable-next-line typescript/no-explicit-any
   readonly input: any;
@@ -95,13 +95,16 @@ export interface AuthorizeExecution {
   readonly suspension: AuthorizeSuspension | undefined;
 }
 
-/** A conversation, as `authorize` gets it. Only the actions `conversation.others.*` are about those of another user. */
+/**
+ * A conversation, as `authorize` gets it. Only the actions `conversation.others.*` are about another user's
+ * conversations.
+ */
 export interface AuthorizeConversation {
   readonly conversationId: string;
   readonly agentId: string;
   /** The id of its user, as text. Undefined for an anonymous one. */
   readonly userId: string | undefined;
-  /** True if it is a conversation of the caller. Never true for an anonymous caller, or a user without an id. */
+  /** True if it is the caller's conversation. Never true for an anonymous caller, or a user without an id. */
   readonly isOwn: boolean;
   readonly title: string;
   /** The time of the first turn, in ISO 8601. Null if it is not known. */
@@ -126,26 +129,23 @@ export interface AuthorizeUsage {
   readonly isOwn: boolean;
 }
 
-/** A tool call that waits for an approval, as `authorize` gets it. */
+/** A tool call whose approval is pending, as `authorize` gets it. */
 export interface AuthorizeApproval {
   readonly approvalId: string;
   readonly agentId: string;
   readonly conversationId: string;
-  /** The id of the user of the conversation, for whom the tool runs, as text. Undefined for an anonymous one. */
+  /** The conversation's user id, as text. The tool runs for this user. Undefined for an anonymous one. */
   readonly userId: string | undefined;
   /** True if it is a conversation of the caller. Never true for an anonymous caller, or a user without an id. */
   readonly isOwn: boolean;
   readonly toolName: string;
   /**
-   * The input that the tool is going to run with. Undefined if it was decided before. The type is that of any JSON, because one
-   * `authorize` may serve several tools.
+   * The tool input. Undefined after the decision. It has any JSON type, because one `authorize` may serve several
+   * tools.
    */
   // oxlint-disable-next-line typescript/no-explicit-any
   readonly input: any;
-  /**
-   * The ids of the agents that `agentTool` has asked, if the tool is one of another agent: the last of them has it. Undefined for
-   * a tool of the agent itself.
-   */
+  /** The agent ids along a chain of `agentTool` calls: the last agent has the tool. Undefined for the agent's own tool. */
   readonly via?: readonly string[] | undefined;
   /** The time of the request, in ISO 8601. */
   readonly requestedAt: string;
@@ -153,7 +153,7 @@ export interface AuthorizeApproval {
 
 /** The suspension of an execution, as `authorize` gets it. */
 export interface AuthorizeSuspension {
-  /** The step that waits. With several branches that wait, the first of them. */
+  /** The waiting step. With several waiting branches, the first one. */
   readonly stepId: string;
   readonly reason: string;
   /** The time of the suspension, in ISO 8601. */

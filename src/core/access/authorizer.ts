@@ -4,20 +4,20 @@ import { ServeError } from "../error.ts";
 import type { Logger } from "../log.ts";
 import { within } from "../clock.ts";
 
-/** Asks the `authorize` callbacks of one version of the config. */
+/** Asks the `authorize` callbacks of one config version. */
 export interface Authorizer {
   /** True if the config itself has an `authorize`. */
   readonly isGlobal: boolean;
   /** The ids of the workflows and agents that have an `authorize` in their definition. */
   readonly own: Readonly<Record<"workflows" | "agents", readonly string[]>>;
   /**
-   * Returns the decision of the workflow's or agent's own `authorize`, else of that of the config. Undefined if neither has
+   * Returns the decision of the workflow's or agent's own `authorize`, else of the config's. Undefined if neither has
    * one. Never throws and never rejects. Freezes the request.
    */
   ask(request: AuthorizeRequest): boolean | Promise<boolean> | undefined;
 }
 
-/** The part of a snapshot that says who may do what. */
+/** The access rules of a snapshot. */
 export interface Authorized {
   /** Undefined if there is no `authorize`. */
   readonly authorizer: Authorizer | undefined;
@@ -115,8 +115,8 @@ export function admit<T>(
 }
 
 /**
- * The actions that need an `authorize` once there is a provider, as the 403 names them. A valid token alone is not enough for
- * them: they repeat work that another person may have paid for or approved.
+ * The actions that need an `authorize` once there is a provider, with their names in the 403. A valid token alone is
+ * not enough: they repeat work, which another person may have paid for or approved.
  */
 const guarded: Partial<Record<Action, string>> = {
   "execution.fork": "forks",

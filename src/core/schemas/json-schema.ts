@@ -6,7 +6,7 @@ import { toErrorMessage } from "../error.ts";
 import type { Schema } from "../schema.ts";
 
 export type JsonSchema = Record<string, unknown>;
-/** `input` is the value that a caller sends, `output` the value that the schema returns. */
+/** `input` is the caller's value, `output` the value that the schema returns. */
 export type Side = "input" | "output";
 
 /**
@@ -51,8 +51,8 @@ function converters(schema: Schema, side: Side): (errors: "throw" | "ignore") =>
 // Actions that only normalize a string. They do not restrict the input of a caller.
 const ignoreActions = ["trim", "trim_start", "trim_end", "to_lower_case", "to_upper_case", "normalize"];
 
-// Options that make each library throw at a part it cannot represent ("throw"), or omit that part and keep the rest
-// ("ignore"). Libraries that do so by default have no entry.
+// The options by which each library throws at an unsupported part ("throw"), or omits only that part ("ignore").
+// Libraries with this default have no entry.
 const libraryOptions: Record<"throw" | "ignore", Record<string, Record<string, unknown>>> = {
   throw: { arktype: { fallback: refuse } },
   ignore: { zod: { unrepresentable: "any" } },

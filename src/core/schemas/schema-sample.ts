@@ -71,8 +71,8 @@ export function sampleSchema(root: Schema, options: SampleOptions): unknown {
 
   function sampleArray({ prefixItems, items, minItems, maxItems }: Schema, depth: number): unknown {
     if (Array.isArray(prefixItems)) return prefixItems.slice(0, maxValues).map((item) => sample(item, depth + 1));
-    const least = typeof minItems === "number" ? Math.min(minItems, 10) : 0;
-    const length = maxItems === 0 ? 0 : Math.max(1, least);
+    const min = typeof minItems === "number" ? Math.min(minItems, 10) : 0;
+    const length = maxItems === 0 ? 0 : Math.max(1, min);
     return Array.from({ length }, () => sample(items ?? {}, depth + 1));
   }
 
@@ -105,24 +105,24 @@ function toNumber(schema: Schema, text: string | undefined): number {
   };
   const above = read("exclusiveMinimum", -Infinity);
   const below = read("exclusiveMaximum", Infinity);
-  const least = Math.max(read("minimum", -Infinity), above);
+  const min = Math.max(read("minimum", -Infinity), above);
   const max = Math.min(read("maximum", Infinity), below);
   const isInteger = typeOf(schema) === "integer";
   const step = read("multipleOf", isInteger ? 1 : 0);
   const fit = (value: number): number => (step > 0 ? Math.ceil(value / step) * step : value);
   const isRight = (value: number): boolean =>
-    Number.isFinite(value) && value >= least && value <= max && value !== above && value !== below;
+    Number.isFinite(value) && value >= min && value <= max && value !== above && value !== below;
   const found = Number(/-?\d+(\.\d+)?/.exec(text ?? "")?.[0] ?? 0);
   const wanted = isInteger ? Math.trunc(found) : found;
-  const first = text === undefined ? [1] : [wanted, Math.min(Math.max(wanted, least), max)];
-  const tried = [...first, least, least + (step || 1), (least + max) / 2, max, max - (step || 1)];
+  const first = text === undefined ? [1] : [wanted, Math.min(Math.max(wanted, min), max)];
+  const tried = [...first, min, min + (step || 1), (min + max) / 2, max, max - (step || 1)];
   return tried.map(fit).find(isRight) ?? first[0]!;
 }
 
 function toText({ format, minLength, maxLength }: Schema, wanted: string | undefined, maxText: number): string {
   const text = formats[String(format)] ?? wanted ?? "text";
-  const least = typeof minLength === "number" ? Math.min(minLength, maxText) : 0;
-  return text.padEnd(least, "x").slice(0, typeof maxLength === "number" ? maxLength : undefined);
+  const min = typeof minLength === "number" ? Math.min(minLength, maxText) : 0;
+  return text.padEnd(min, "x").slice(0, typeof maxLength === "number" ? maxLength : undefined);
 }
 
 const formats: Readonly<Record<string, string>> = {

@@ -1,12 +1,12 @@
 import { cut } from "../cut.ts";
 
-// Control characters, bidirectional marks, which reorder the text around them, and invisible characters, which hide
-// text. Joiners and variation selectors are kept: scripts and emoji need them.
+// Control characters, bidirectional marks, and invisible characters: they reorder or hide the text around them. Joiners
+// and variation selectors are kept: scripts and emoji need them.
 const unsafe = /(?![\u{200C}-\u{200D}])(?![\u{FE00}-\u{FE0F}])[\p{Cc}\p{Cf}\p{Zl}\p{Zp}\p{DI}]/gu;
 
 /**
  * Makes untrusted text safe for a terminal. Control and invisible characters are escaped, so that the text cannot move
- * the cursor, imitate a separate line or hide a part. `allowed` lists the characters to keep. `most` limits the length.
+ * the cursor, imitate a separate line or hide a part. `allowed` lists the characters to keep. `max` limits the length.
  */
 export function toVisible(
   text: string,

@@ -1,4 +1,4 @@
-import { type ClockTimer, longestTimerMs } from "../../core/clock.ts";
+import { type ClockTimer, maxTimerMs } from "../../core/clock.ts";
 import { isRetryable } from "../../core/error.ts";
 import { fromJsonText, toJsonText, UnstorableError } from "../../core/json.ts";
 import { withIds, type Logger } from "../../core/log.ts";
@@ -181,7 +181,7 @@ export class Attempt implements CodeTools, ContextSource {
   /** Sets the time limit. Unreferenced: a step that ignores its signal must not keep a closed server's process alive. */
   arm(): void {
     if (!this.#ended) return;
-    const ms = Math.min(this.#timeoutMs, longestTimerMs);
+    const ms = Math.min(this.#timeoutMs, maxTimerMs);
     this.#timer = this.host.clock.setTimeout(() => this.#timeOut(), ms).unref();
   }
 

@@ -14,20 +14,20 @@ export interface Labels {
   readonly agents: Iterable<string>;
 }
 
-/** The label of every id and path that the config does not have. A client cannot add a label. */
+/** The label of every unknown id and path. A client cannot add a label. */
 const other = "other";
 
 /**
  * The numbers of one server, by label.
  *
- * M1. A label is the pattern of a route, or the id of a workflow or agent, of a config that this server has served. So the
- *     number of series depends on the config, and not on requests. Statuses are those from 100 to 599.
+ * M1. A label is a route pattern, workflow id or agent id from a config that this server has served. So the number of
+ *     series depends on the config, and not on requests. Statuses are from 100 to 599.
  * M2. A number never becomes smaller, except `sockets`.
  */
 export class Counters implements Metrics {
   readonly #otherWorkflow = createWorkflowCounts();
   readonly #otherAgent = createAgentCounts();
-  /** The numbers of all requests that reach no route of the config. */
+  /** The numbers of all requests without a known route. */
   readonly otherRoute: RouteCounts = createRouteCounts();
   readonly workflows: Map<string, WorkflowCounts> = new Map([[other, this.#otherWorkflow]]);
   readonly agents: Map<string, AgentCounts> = new Map([[other, this.#otherAgent]]);
@@ -35,7 +35,7 @@ export class Counters implements Metrics {
   readonly storeWrites: Histogram = new Histogram(storeBounds);
   readonly totals: Totals = { sockets: 0, droppedLogs: 0, exportedSpans: 0, droppedSpans: 0 };
 
-  /** Adds the labels of a version of the config. Those of earlier versions stay until the server is closed. */
+  /** Adds the labels of a config version. Labels of earlier versions stay until the server is closed. */
   register({ workflows, agents }: Labels): void {
     for (const id of workflows) ensure(this.workflows, id, createWorkflowCounts);
     for (const id of agents) ensure(this.agents, id, createAgentCounts);
@@ -47,7 +47,7 @@ export class Counters implements Metrics {
   agent(id: string): AgentCounts {
     return this.agents.get(id) ?? this.#otherAgent;
   }
-  /** Returns the numbers of a route of the config. */
+  /** Returns the numbers of a known route. */
   route(label: string): RouteCounts {
     return ensure(this.routes, label, createRouteCounts);
   }

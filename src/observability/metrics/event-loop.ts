@@ -7,12 +7,12 @@ export interface LoopDelay {
   readonly max: number;
 }
 export interface LoopMonitor {
-  /** Returns undefined at the first call, which starts the measurement: a server that is not watched need not measure. */
+  /** The first call starts the measurement and returns undefined: an unwatched server need not measure. */
   read(): LoopDelay | undefined;
   close(): void;
 }
 
-/** The interval of the timer that is delayed, in milliseconds. */
+/** The interval of the measuring timer, in milliseconds. */
 const resolution = 20;
 
 export function createLoopMonitor(): LoopMonitor {

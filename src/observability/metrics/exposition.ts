@@ -10,7 +10,7 @@ export const mediaType = "text/plain; version=0.0.4; charset=utf-8";
 export class Exposition {
   #text = "";
 
-  /** Begins a metric. The samples that follow belong to it. */
+  /** Begins a metric. The next samples belong to it. */
   metric(name: string, type: Type, help: string): Samples {
     this.#text += `# HELP ${name} ${help}\n# TYPE ${name} ${type}\n`;
     const add = (suffix: string, labels: LabelPairs, value: number): void => {

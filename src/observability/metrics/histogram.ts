@@ -3,7 +3,7 @@ import type { Durations } from "../../core/metrics.ts";
 /** Counts of durations in buckets. The bounds are in seconds. */
 export class Histogram implements Durations {
   readonly bounds: readonly number[];
-  /** The number of durations in each bucket, without those in smaller ones. The last one has no bound. */
+  /** The number of durations in each bucket, without the smaller buckets. The last one has no bound. */
   readonly counts: number[];
   sum = 0;
 

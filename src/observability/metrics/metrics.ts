@@ -7,13 +7,13 @@ import { createLoopMonitor } from "./event-loop.ts";
 import { mediaType } from "./exposition.ts";
 import { writeMetrics } from "./write-metrics.ts";
 
-/** The parts of a server whose numbers are read for each response. */
+/** The server parts whose numbers are read for each response. */
 interface MetricsSources {
   load(workflowIds: Iterable<string>): Promise<EngineLoad>;
   streams(): number;
 }
 
-/** The ids of a version of the config. */
+/** The ids of a config version. */
 interface Registered extends Authorized {
   readonly workflows: ReadonlyMap<string, unknown>;
 }

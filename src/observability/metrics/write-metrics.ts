@@ -3,14 +3,14 @@ import type { Counters } from "./counters.ts";
 import type { LoopDelay } from "./event-loop.ts";
 import { Exposition, type Samples } from "./exposition.ts";
 
-/** The numbers that are read when they are asked for. */
+/** The numbers that are read for each response. */
 export interface Gauges {
   readonly load: EngineLoad | undefined;
   readonly streams: number;
   readonly loopDelay: LoopDelay | undefined;
 }
 
-/** Writes all numbers of a server. A number that is not known is left out. */
+/** Writes all numbers of a server, except unknown ones. */
 export function writeMetrics(counters: Counters, gauges: Gauges): string {
   const out = new Exposition();
   writeRequests(out, counters);

@@ -19,7 +19,7 @@ export function toErrorText(text: string): ErrorText {
   return { headline, more: more.slice(0, maxLines), calls, causes: causes.map((cause) => toCause(split(cause))) };
 }
 const toCause = ({ message: [headline = ""], calls }: Section): Cause => ({ headline, calls });
-/** Max lines of a message that are shown below its first. */
+/** Max message lines below the first. */
 const maxLines = 10;
 
 interface Section {
@@ -32,7 +32,7 @@ function split(text: string): Section {
   const end = found < 0 ? lines.length : found;
   const [first = "", ...rest] = lines.slice(0, end);
   return {
-    // The name of the most general class says nothing.
+    // The name of a general class says nothing.
     message: [first.replace(/^(Error|ServeError|AgentError): /, ""), ...rest.filter((line) => line.trim() !== "")],
     calls: lines.slice(end).map((line) => line.trim()),
   };

@@ -99,7 +99,7 @@ function toSubject({ workflowId, executionId }: LogRecord, isShort: boolean): Pa
   };
 }
 
-/** The execution and step, or the agent, of a record of any kind. */
+/** The execution and step of a record, or its agent. */
 function toWhere({ executionId, stepId, agentId }: LogRecord, subject: Part): Part[] {
   const inner = [stepId, agentId && `agent ${agentId}`].filter((name) => name !== undefined).map(show);
   if (executionId === undefined && inner.length === 0) return [];

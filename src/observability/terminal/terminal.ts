@@ -40,7 +40,7 @@ export function toTerminalLines(
 
 const indent = "         "; // the width of the time
 const isSerious = (level: LogLevel): boolean => level === "error" || level === "fatal";
-/** True for the warning about a tool's error: the call is not repeated, so its code is shown as that of an error. */
+/** True for the warning about a tool's error: the call is not repeated, so its code is shown as for an error. */
 const isOfTool = ({ level, data }: LogRecord): boolean => level === "warn" && isObject(data) && "tool" in data;
 
 function toHead(record: LogRecord, problem: ErrorText | undefined, lead: Part[], columns: number): Part[][] {

@@ -10,7 +10,7 @@ export interface Part {
 export const plain = (text: string): Part => ({ text });
 export const dim = (text: string): Part => ({ text, style: "dim" });
 
-/** Returns the number of terminal columns of a text. Wide characters take two, combining ones none. */
+/** Returns the terminal columns of a text. Wide characters take two, combining ones none. */
 export function widthOf(text: string): number {
   let width = 0;
   for (const letter of text) width += widthOfLetter(letter);
@@ -48,7 +48,7 @@ export function wrap(text: string, first: number, rest: number = first): string[
   const lines: string[] = [];
   let left = text;
   while (lines.length < maxLines) {
-    const room = Math.max(lines.length === 0 ? first : rest, fewestColumns);
+    const room = Math.max(lines.length === 0 ? first : rest, minColumns);
     const head = headOf(left, room);
     if (head === left) return [...lines, left];
     const space = head.lastIndexOf(" ");
@@ -60,7 +60,7 @@ export function wrap(text: string, first: number, rest: number = first): string[
 }
 /** Max lines of one message. */
 const maxLines = 20;
-const fewestColumns = 10;
+const minColumns = 10;
 
 /** Returns as much of a text as fits. */
 function headOf(text: string, columns: number): string {

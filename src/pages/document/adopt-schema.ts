@@ -68,11 +68,11 @@ function withItems(schema: Json): Json {
 }
 
 const maxDepth = 100;
-/** The keywords that identify a schema, and those with parts that become components. */
+/** The keywords that identify a schema, and those whose parts become components. */
 const removed = new Set(
   "$schema $id $anchor $dynamicAnchor $dynamicRef $vocabulary $comment $defs definitions".split(" "),
 );
 /** The keywords whose value is data, even if it looks like a schema. */
 const data = new Set(["const", "enum", "default", "examples", "example", "required", "type"]);
-/** The keywords whose keys are names that the author chose. */
+/** The keywords whose keys are the author's names. */
 const named = new Set(["properties", "patternProperties", "dependentSchemas"]);

@@ -105,7 +105,7 @@ export class Operations {
     return body ? this.#components.convert(body, "input") : {};
   }
 
-  /** Returns the body of a route with the author's schema in the place of one property. */
+  /** Returns a route's body with the author's schema for one property. */
   #toOwnBody(route: Route<never>, { property, isRequired, schemas }: OwnBody, name: string): Json {
     const wanted = name + (property === "input" ? "Input" : "Resume");
     const kinds = schemas.map((schema) => this.#components.adopt(schema, wanted));

@@ -62,7 +62,7 @@ function toBodyExample(property: string, schema: Json): Json | undefined {
   return example && { [property]: example.value };
 }
 
-/** Only one operation for each agent: the others of an agent have no schemas of their own. */
+/** Only one operation for each agent: its others have no own schemas. */
 export function toAgentOperation({ id, name, description }: AgentEntry): OwnOperation {
   return {
     method: "POST",

@@ -1,4 +1,4 @@
-import { type ClockTimer, longestTimerMs } from "../../../core/clock.ts";
+import { type ClockTimer, longestTimerMs, type Clock, maxTimerMs } from "../../../core/clock.ts";
 import { ServeError } from "../../../core/error.ts";
 import type { DueTimer } from "../store/tables/wait-table.ts";
 import type { EngineParts } from "../engine-parts.ts";
@@ -142,7 +142,7 @@ export class Timers {
       this.#armedFor = Infinity;
       this.#check();
     };
-    this.#timer = clock.setTimeout(fire, Math.min(Math.ceil(ms), longestTimerMs)).unref();
+    this.#timer = clock.setTimeout(fire, Math.min(Math.ceil(ms), maxTimerMs)).unref();
   }
 }
 
