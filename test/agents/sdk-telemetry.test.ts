@@ -30,5 +30,5 @@ it("tells subscribers of the AI SDK's channel of the calls of a model", async ()
   channel.subscribe(subscriber as never);
   onTestFinished(() => void channel.unsubscribe(subscriber as never));
   await ask();
-  expect(heard.filter((type) => type === "generateText")).toHaveLength(2);
+  expect(heard.filter((type) => type === "streamText" || type === "generateText")).toHaveLength(2);
 });

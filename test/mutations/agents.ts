@@ -185,15 +185,15 @@ export const agents: readonly Mutation[] = [
   },
   {
     breaks: "A streamed answer that was cut off counts as complete",
-    file: "src/agents/models/guarded-model.ts",
+    file: "src/agents/models/model-stream.ts",
     find: 'const isCut = !part || (part.type === "finish" && isUnfinished(part.finishReason));',
     replace: 'const isCut = part?.type === "finish" && isUnfinished(part.finishReason);',
     suite: "test/agents/unfinished-answers.test.ts",
   },
   {
     breaks: "A model has twice the time for the first part of its answer",
-    file: "src/agents/models/guarded-model.ts",
-    find: "limits.modelFirstByteMs - (this.#host.clock.monotonic() - this.#since);",
+    file: "src/agents/models/model-stream.ts",
+    find: "limits.modelFirstByteMs - (host.clock.monotonic() - since);",
     replace: "limits.modelFirstByteMs;",
     suite: "test/testing/clock.test.ts",
   },

@@ -17,9 +17,10 @@ import type { ExecutionCall, StoredUiMessage, UiParts } from "../messages/ui-mes
 import { continueParts, toStopped, withObject } from "../messages/ui-stream.ts";
 import type { ObjectShape } from "../schemas/object-shape.ts";
 import { SuspendedCall } from "../tools/no-result.ts";
+import type { Sdk } from "../sdk.ts";
+import { SuspendedCall } from "../tools/suspended-call.ts";
 import { withRequests } from "./inner-requests.ts";
 import type { ContinuedCall } from "../tools/inner-approval.ts";
-import { AnswerStream } from "./answer-stream.ts";
 import { toMessages, type AgentInput } from "./messages.ts";
 import type { AgentCallOptions, Operation } from "./operation.ts";
 import { openApprovals, toAsked, type AskedApproval } from "./pending-calls.ts";
@@ -138,27 +139,44 @@ export async function* stream(parts: CallParts, question: Question, opened?: Hel
   const { operation } = parts;
   operation.decided = turn.decided;
   operation.open = turn.open ?? [];
-  const answer = new AnswerStream(parts.agent.sdk, operation);
-  let isWhole = false;
+  let reader: ReadableStreamDefaultReader<SdkPart> | undefined;
+  let result: SdkResult | undefined;
   try {
     const settings = await toSdkSettings(parts, opened ? undefined : question.input, turn.prompt, shape);
-    yield { type: "start", messageId: turn.answerId() };
-    const running = answer.run(settings);
-    for (let part; (part = await answer.take());) {
-      const shown = toShownPart(operation, part);
-      if (!shown) continue;
-      recorded?.add(shown);
-      yield shown as AnswerPart; // the loop makes neither a start nor an end
+    const { stream: answer } = toStreamText(parts.agent.sdk)({
+      ...settings,
+      onEnd: (event) => void (result = event),
+      onError: () => {}, // without a callback, the SDK prints the error
+    });
+    reader = answer.getReader();
+    for (let part; (part = (await reader.read()).value);) {
+      if (part.type === "error") throw part.error;
+      if (part.type === "abort") throw operation.sdkSignal.reason;
+      if (part.type === "start") yield { type: "start", messageId: turn.answerId() };
+      else if (part.type !== "finish") {
+        const shown = toShownPart(operation, part);
+        if (shown) recorded?.add(shown);
+        if (shown) yield shown;
+      }
     }
-    const result = await running;
     if (!result) throw new Error("The model's answer ended without a result");
-    isWhole = true;
     yield { type: "finish", answer: await finish(parts, shape, turn, result, recorded?.all) };
   } finally {
-    if (!isWhole) operation.cut();
+    if (!result) operation.cut();
+    // Not awaited: a stream that the SDK has copied ends only with the model.
+    void reader?.cancel().catch(() => {});
     if (!opened) void turn.close();
   }
 }
+
+/**
+ * Returns the SDK's function that streams. The one with low memory does not copy the stream, but is experimental: some
+ * versions of the SDK do not have it.
+ */
+function toStreamText(sdk: Partial<Pick<Sdk, LowMemory>> & Omit<Sdk, LowMemory>): Sdk[LowMemory] {
+  return sdk.experimental_streamTextLowMemory ?? sdk.streamText;
+}
+type LowMemory = "experimental_streamTextLowMemory";
 
 /** A turn that has its place in the conversation. */
 export interface HeldTurn extends OpenTurn {

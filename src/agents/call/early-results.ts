@@ -1,4 +1,4 @@
-import type { ModelMessage, ToolCallPart } from "ai";
+import type { ModelMessage } from "ai";
 import { toErrorMessage } from "../../core/error.ts";
 import type { CallOutcome } from "../../engine/stored/pending-calls.ts";
 import type { SdkPart } from "../messages/answer-parts.ts";
@@ -20,38 +20,6 @@ export function splitResults(answer: readonly SdkPart[]): { early: ResultPart[];
     else if (part.type !== "tool-approval-request" || made.has(part.toolCall.toolCallId)) own.push(part);
   }
   return { early, own };
-}
-
-/**
- * Finds the calls that were denied, in the last message of a prompt. A reader is told of them before the calls run that were
- * approved.
- */
-export function findDenials(messages: readonly ModelMessage[]): ResultPart[] {
-  const last = messages.at(-1);
-  if (last?.role !== "tool") return [];
-  const calls = new Map<string, ToolCallPart>();
-  const requests = new Map<string, string>();
-  for (const { role, content } of messages) {
-    for (const part of role === "assistant" && typeof content !== "string" ? content : []) {
-      if (part.type === "tool-call") calls.set(part.toolCallId, part);
-      if (part.type === "tool-approval-request") requests.set(part.approvalId, part.toolCallId);
-    }
-  }
-  const results = new Map<string, string>();
-  for (const part of last.content) if (part.type === "tool-result") results.set(part.toolCallId, part.output.type);
-  const decided = new Set<string>();
-  const denied = last.content.flatMap((part) => {
-    if (part.type !== "tool-approval-response") return [];
-    const call = calls.get(requests.get(part.approvalId) ?? "");
-    if (!call || decided.has(call.toolCallId)) return [];
-    decided.add(call.toolCallId); // only the first decision counts
-    const isOpen = (results.get(call.toolCallId) ?? "execution-denied") === "execution-denied";
-    return !part.approved && isOpen ? [call] : [];
-  });
-  // Those that the provider would have run come last, as in the SDK.
-  return [...denied.filter((call) => !call.providerExecuted), ...denied.filter((call) => call.providerExecuted)].map(
-    ({ toolCallId, toolName }) => ({ type: "tool-output-denied", toolCallId, toolName }) as ResultPart,
-  );
 }
 
 /** Returns the message of the model that has such results. */

@@ -2,7 +2,7 @@ import { cut } from "../../core/cut.ts";
 import { badRequest, ServeError, type ServeErrorOptions } from "../../core/error.ts";
 import { toErrorFacts } from "../models/error-facts.ts";
 import { toErrorKind, type ModelErrorKind } from "../models/error-kinds.ts";
-import { isModelError, ModelTimeout } from "../models/guarded-model.ts";
+import { isModelError, ModelTimeout } from "../models/model-failure.ts";
 import { toProviderMessage, withoutSecrets } from "../models/provider-message.ts";
 import { toRetryAfter } from "../models/retry-after.ts";
 import type { Sdk } from "../sdk.ts";

@@ -15,7 +15,6 @@ import type { UsageRow, UsageStore } from "../../engine/contract/usage.ts";
 import type { AgentContext } from "../context.ts";
 import type { AgentDefinition, AgentEvent, AgentHooks, ModelSettings } from "../define.ts";
 import type { KeptCalls } from "../model-calls/kept-calls.ts";
-import type { PartReader } from "../models/guarded-model.ts";
 import type { Sdk } from "../sdk.ts";
 import type { ToolOutside } from "../tools/outside.ts";
 import type { NoResult } from "../tools/no-result.ts";
@@ -61,13 +60,6 @@ export interface OperationOptions {
   readonly history: HistoryBytes;
   readonly mayWait: boolean;
 }
-/** The reader of a streamed answer, as tools see it. */
-export interface AnswerReader extends PartReader {
-  /** Shows all results of a tool that has many. Yields the same. */
-  follow(toolCallId: string, results: AsyncIterable<unknown>): AsyncGenerator<unknown>;
-  /** Shows that a call waits for an approval. */
-  ask(toolCallId: string, approvalId: string): void;
-}
 /** Creates the runtime of the tools and hooks of a call. It acts for the user of the call, and asks until the signal is aborted. */
 type CreateCallRuntime = (
   call: CallContext & { readonly agentId: string },
@@ -98,8 +90,6 @@ export class Operation {
   readonly history: HistoryBytes;
   /** The model and tool calls that are recorded. Undefined if the call does not continue after a crash. */
   records: RecordedCalls | undefined;
-  /** The reader of the answer. Undefined if the answer is not streamed. */
-  reader: AnswerReader | undefined;
   /** The outcomes of calls that have waited and that this call continues, by the id of the tool call. */
   decided: ReadonlyMap<string, CallOutcome> | undefined;
   /** The calls that have waited for an approval and that this call continues. */
@@ -209,10 +199,7 @@ export class Operation {
   readonly generateId = (): string => {
     const toolCallId = this.nextApproval;
     this.nextApproval = undefined;
-    if (toolCallId === undefined) return newSecretId();
-    const id = this.records?.toApprovalId(toolCallId) ?? newSecretId();
-    if (this.mayWait) this.reader?.ask(toolCallId, id);
-    return id;
+    return (toolCallId === undefined ? undefined : this.records?.toApprovalId(toolCallId)) ?? newSecretId();
   };
 
   #spanIds(): Partial<SpanIds> {

@@ -8,7 +8,9 @@ import { isSchema, validate, type Schema } from "../../core/schema.ts";
 import { runInSpan } from "../../core/trace.ts";
 import type { AgentDefinition } from "../define.ts";
 import { findModel } from "../models/find-model.ts";
-import { guardModel, ModelFailure, type ModelLimits } from "../models/guarded-model.ts";
+import { guardModel } from "../models/guarded-model.ts";
+import { ModelFailure } from "../models/model-failure.ts";
+import type { ModelLimits } from "../models/model-stream.ts";
 import { loadSdk, type Sdk } from "../sdk.ts";
 import {
   isOwnTool,
@@ -139,11 +141,10 @@ function toSdkTool(sdk: Sdk, name: string, tool: AnyTool): (operation: Operation
 
 /** Runs a tool, unless its result was recorded before a crash. Its errors are reported when it runs. */
 function recorded(operation: Operation, name: string, toolCallId: string, run: () => unknown): unknown {
-  const { records, signal, reader } = operation;
+  const { records, signal } = operation;
   const runOnce = (): unknown =>
     runReported(operation, { name, toolCallId }, () => traced(operation, name, toolCallId, run));
-  const result = records ? records.runTool(name, toolCallId, runOnce, signal) : runOnce();
-  return reader && isMany(result) ? reader.follow(toolCallId, result) : result;
+  return records ? records.runTool(name, toolCallId, runOnce, signal) : runOnce();
 }
 
 /**

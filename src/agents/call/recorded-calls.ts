@@ -316,8 +316,13 @@ function encodeBytes(this: Record<string, unknown>, key: string, value: unknown)
   return own instanceof Uint8Array ? Buffer.from(own).toString("base64") : value;
 }
 
-/** Returns a part as the model sent it: JSON has changed the time of its response. */
+/** Returns a part as the model sent it: JSON has changed the time of a response and the URL of a file. */
 function revive(part: LanguageModelV4StreamPart): LanguageModelV4StreamPart {
-  if (part.type !== "response-metadata" || part.timestamp === undefined) return part;
-  return { ...part, timestamp: new Date(part.timestamp) };
+  if (part.type === "response-metadata" && part.timestamp !== undefined) {
+    return { ...part, timestamp: new Date(part.timestamp) };
+  }
+  if ((part.type === "file" || part.type === "reasoning-file") && part.data.type === "url") {
+    return { ...part, data: { type: "url", url: new URL(part.data.url) } };
+  }
+  return part;
 }

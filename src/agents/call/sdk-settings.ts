@@ -7,7 +7,6 @@ import type { AgentContext } from "../context.ts";
 import { toModelSettings, type ModelSettings } from "../define.ts";
 import type { ObjectShape } from "../schemas/object-shape.ts";
 import type { Sdk } from "../sdk.ts";
-import { pauseModel } from "../models/paused-model.ts";
 import { toDenials } from "./approval-need.ts";
 import { toGoneTools } from "./gone-tools.ts";
 import type { Operation } from "./operation.ts";
@@ -41,7 +40,7 @@ export async function toSdkSettings(
     ...asked,
     // The cast is safe: provider options are JSON.
     providerOptions: mergeOptions(providerOptions, settings.providerOptions) as never,
-    model: toModel(agent, operation),
+    model: agent.model(operation),
     instructions: text,
     messages,
     stopWhen: [
@@ -90,11 +89,6 @@ export async function toSdkSettings(
   return all;
 }
 
-function toModel({ sdk, model }: PreparedAgent, operation: Operation): SdkSettings["model"] {
-  const bound = model(operation);
-  return operation.open.some(({ inner }) => inner) ? pauseModel(sdk, bound, () => operation.isPaused) : bound;
-}
-
 const channel = tracingChannel("ai:telemetry");
 /** True if the host listens to the calls of the AI SDK: with an integration, or on its channel. */
 const isHeard = (): boolean =>
@@ -119,7 +113,8 @@ const toOutput = ({ schema }: ObjectShape): NonNullable<SdkSettings["output"]> =
   name: "object",
   responseFormat: Promise.resolve({ type: "json", schema }),
   parseCompleteOutput: async ({ text }) => text,
-  parsePartialOutput: async () => undefined, // only `streamText` uses this, and the next one
+  // The SDK holds back text until this value changes.
+  parsePartialOutput: async ({ text }) => ({ partial: text.length }),
   createElementStreamTransform: () => undefined,
 });
 

@@ -1,0 +1,162 @@
+import type {
+  LanguageModelV4,
+  LanguageModelV4CallOptions,
+  LanguageModelV4FinishReason,
+  LanguageModelV4StreamPart,
+  LanguageModelV4Usage,
+} from "@ai-sdk/provider";
+import type { Clock } from "../../core/clock.ts";
+import { within } from "../../core/within.ts";
+import type { UsageRow } from "../../engine/contract/usage.ts";
+import type { ModelCall } from "../call/model-call.ts";
+import type { RecordedCalls } from "../call/recorded-calls.ts";
+import { ModelFailure, ModelTimeout, toStreamFailure } from "./model-failure.ts";
+import type { PartRecorder } from "./part-recorder.ts";
+
+export interface ModelLimits {
+  readonly modelFirstByteMs: number;
+  readonly modelGapMs: number;
+}
+
+/** The operation on whose behalf the model is called. */
+export interface ModelHost {
+  readonly clock: Clock;
+  /** Aborts the whole operation, including the request to the model. */
+  abort(error: Error): void;
+  /** Aborted when the whole operation is. */
+  readonly signal: AbortSignal;
+  /** Begins one model call, which is traced and counted. */
+  startModelCall(model: { provider: string; modelId: string }, params: LanguageModelV4CallOptions): ModelCall;
+  /** Returns the row that counts the usage of one model call. */
+  toUsageRow(model: { provider: string; modelId: string }, usage: LanguageModelV4Usage): UsageRow;
+  /** The calls that are recorded. A recorded one is returned without asking the model. @default none */
+  readonly records?: RecordedCalls | undefined;
+  /** True while no model must be asked. @default false */
+  readonly isPaused?: boolean;
+}
+
+/** A model of an agent, for all of its calls. */
+export interface SharedModel {
+  readonly model: LanguageModelV4;
+  readonly limits: ModelLimits;
+  /** True for the finish reason of an answer that was cut off. */
+  readonly isUnfinished: (reason: LanguageModelV4FinishReason) => boolean;
+}
+
+/** A request to a model that has sent its stream. */
+export interface OpenRequest {
+  readonly shared: SharedModel;
+  readonly host: ModelHost;
+  readonly call: ModelCall;
+  /** The time of the request, by the monotonic clock. */
+  readonly since: number;
+  readonly stream: ReadableStream<LanguageModelV4StreamPart>;
+  /** Undefined if the call is not recorded. */
+  readonly recorder: PartRecorder | undefined;
+}
+
+/**
+ * The answer of one model call as the SDK reads it.
+ *
+ * S1. Its first part arrives within `modelFirstByteMs` of the request, each further one within `modelGapMs`.
+ * S2. It ends at its first `error` part. A stream without a finish reason ends with one.
+ * S3. The call ends with the last part, or when the SDK leaves.
+ *
+ * It is one stream around that of the model: each further one takes 3 KB while it is open, a `TransformStream` 9 KB.
+ */
+export function toGuardedStream(
+  request: OpenRequest,
+  signal: AbortSignal | undefined,
+): ReadableStream<LanguageModelV4StreamPart> {
+  const parts = new GuardedParts(request);
+  const leave = (): void => parts.cancel(signal?.reason);
+  signal?.addEventListener("abort", leave, { once: true });
+  return new ReadableStream(
+    {
+      async pull(controller) {
+        const next = await parts.next();
+        for (const part of next) controller.enqueue(part);
+        if (next.length > 0) return;
+        signal?.removeEventListener("abort", leave);
+        controller.close();
+      },
+      cancel(reason) {
+        signal?.removeEventListener("abort", leave);
+        parts.cancel(reason);
+      },
+    },
+    { highWaterMark: 0 },
+  );
+}
+
+class GuardedParts {
+  readonly #request: OpenRequest;
+  readonly #reader: ReadableStreamDefaultReader<LanguageModelV4StreamPart>;
+  #hasBegun = false;
+  #hasFinished = false;
+  #hasFailed = false;
+
+  constructor(request: OpenRequest) {
+    this.#request = request;
+    this.#reader = request.stream.getReader();
+  }
+
+  /** Returns the parts that the SDK may see now. None at the end. */
+  async next(): Promise<readonly LanguageModelV4StreamPart[]> {
+    const { recorder } = this.#request;
+    while (!this.#hasFailed) {
+      const part = await this.#read();
+      if (!part) break;
+      const shown = recorder ? await recorder.add(part) : [part];
+      if (part.type === "error") {
+        this.#hasFailed = true;
+        this.cancel(part.error);
+      }
+      if (shown.length > 0) return shown;
+    }
+    return [];
+  }
+
+  /** Returns the next part; undefined at the end. A failure is a part. */
+  async #read(): Promise<LanguageModelV4StreamPart | undefined> {
+    const { shared, host, call, since } = this.#request;
+    const { limits, isUnfinished } = shared;
+    const firstByteMs = limits.modelFirstByteMs - (host.clock.monotonic() - since);
+    try {
+      const { value: part } = await limit(host, this.#hasBegun ? limits.modelGapMs : firstByteMs, this.#reader.read());
+      if (part) call.see(part);
+      if (part?.type === "finish") call.use(part.usage);
+      const isCut = !part || (part.type === "finish" && isUnfinished(part.finishReason));
+      if (isCut && !this.#hasFinished)
+        throw new ModelFailure("The stream of the model ended early, without a finish reason");
+      if (part?.type === "finish") call.end("success");
+      if (part?.type === "error") call.end("error", part.error);
+      this.#hasFinished ||= part?.type === "finish";
+      this.#hasBegun ||= part?.type !== "stream-start" && part?.type !== "response-metadata";
+      return part?.type === "error" ? { ...part, error: toStreamFailure(part.error) } : part;
+    } catch (error) {
+      endFailed(host, call, error);
+      return { type: "error", error: toStreamFailure(error) };
+    }
+  }
+
+  cancel(reason: unknown): void {
+    this.#request.call.end("aborted", reason);
+    void this.#reader.cancel(reason).catch(() => {});
+  }
+}
+
+/** Aborts the operation if the model takes too long. */
+export function limit<T>(host: ModelHost, ms: number, answer: PromiseLike<T>): Promise<T> {
+  const onLate = (): never => {
+    const error = new ModelTimeout("Model call timed out");
+    host.abort(error);
+    throw error;
+  };
+  return within(ms, answer, { onLate, keepAlive: false, clock: host.clock });
+}
+
+/** Ends a call that has failed. */
+export function endFailed({ signal }: ModelHost, call: ModelCall, error: unknown): void {
+  call.end(signal.aborted && !(error instanceof ModelTimeout) ? "aborted" : "error", error);
+}
