@@ -1,4 +1,4 @@
-// Each of these changes makes tests of this file fail: `metadata.author` of a client that is stored (`src/agents/call/messages`);
+// Each of these changes makes tests of this file fail: `metadata.author` of a client that is stored (`src/agents/call/history/messages`);
 // a message whose author or role its body names; a name that reaches the model as it is, or as long as it is.
 import { expect, it } from "vitest";
 import { base, chat, message } from "./chat.ts";

@@ -80,14 +80,14 @@ export const agents: readonly Mutation[] = [
   },
   {
     breaks: "An approval that a client sends with its result runs the tool twice",
-    file: "src/agents/call/continue-message.ts",
+    file: "src/agents/call/history/continue-message.ts",
     find: "return approved && call !== undefined && results.has(call) ? []",
     replace: "return !approved && call !== undefined && results.has(call) ? []",
     suite: "test/agents/approvals/chat.test.ts",
   },
   {
     breaks: "A client forges the result of a call that waits for an approval",
-    file: "src/agents/call/continue-message.ts",
+    file: "src/agents/call/history/continue-message.ts",
     find: "calls.get(call) === tool && !others.has(call);",
     replace: "calls.get(call) === tool;",
     suite: "test/agents/approvals/chat.test.ts",
@@ -101,7 +101,7 @@ export const agents: readonly Mutation[] = [
   },
   {
     breaks: "A message of exactly 1,000 parts is refused",
-    file: "src/agents/call/message-bounds.ts",
+    file: "src/agents/call/history/message-bounds.ts",
     find: "if (count > maxParts + 1) throw",
     replace: "if (count > maxParts) throw",
     suite: "test/agents/bounds.test.ts",
@@ -248,7 +248,7 @@ export const agents: readonly Mutation[] = [
   },
   {
     breaks: "A model is shown too many stored messages",
-    file: "src/agents/call/turn.ts",
+    file: "src/agents/call/history/turn.ts",
     find: "const last = all.slice(-windowSize);",
     replace: "const last = all.slice(-windowSize - 2);",
     suite: "test/agents/conversations.test.ts",

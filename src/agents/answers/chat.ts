@@ -1,5 +1,5 @@
 import type { UIMessageChunk } from "ai";
-import type { StreamPart } from "../call/call.ts";
+import type { StreamPart } from "../call/answers/answer.ts";
 import { InvalidCalls } from "../messages/invalid-calls.ts";
 import { toChunks } from "../messages/ui-chunks.ts";
 import type { UiParts } from "../messages/ui-message.ts";

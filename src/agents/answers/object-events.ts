@@ -1,7 +1,7 @@
 import { toDetail } from "../../core/error.ts";
 import type { JsonSchema } from "../../core/schemas/json-schema.ts";
 import { isDeeper } from "../../core/json.ts";
-import type { StreamPart } from "../call/call.ts";
+import type { StreamPart } from "../call/answers/answer.ts";
 import { maxDepth, unwrap } from "../schemas/object-shape.ts";
 import { loadSdk } from "../sdk.ts";
 import { toUsage } from "./usage.ts";

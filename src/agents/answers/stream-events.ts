@@ -1,5 +1,5 @@
 import { toDetail, toErrorMessage } from "../../core/error.ts";
-import type { StreamPart } from "../call/call.ts";
+import type { StreamPart } from "../call/answers/answer.ts";
 import { EventShapes } from "../shapes.ts";
 import { toUsage } from "./usage.ts";
 

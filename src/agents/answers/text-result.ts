@@ -1,5 +1,5 @@
 import { toErrorMessage } from "../../core/error.ts";
-import type { Answer } from "../call/call.ts";
+import type { Answer } from "../call/answers/answer.ts";
 import type { TextResult } from "../shapes.ts";
 import { placeholder } from "../tools/no-result.ts";
 import { toUsage } from "./usage.ts";

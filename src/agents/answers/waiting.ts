@@ -1,5 +1,5 @@
 import { DetailedError, ServeError } from "../../core/error.ts";
-import type { Answer } from "../call/call.ts";
+import type { Answer } from "../call/answers/answer.ts";
 
 /**
  * Returns the error of a call whose answer must be an object, and waits. The approvals are in the body of the response. Undefined

@@ -9,6 +9,8 @@ import type { Approver, CallFilter, FoundCall } from "../../engine/stored/pendin
 import type { AskedApproval } from "../call/pending-calls.ts";
 import type { Decider } from "../call/turn-parts.ts";
 import { readAllowed, type AllowedPage } from "../allowed-page.ts";
+import type { AskedApproval } from "../call/approvals/pending-calls.ts";
+import type { Decider } from "../call/history/turn-parts.ts";
 import type { AgentsOfSnapshot, RegisteredAgent } from "../find-agent.ts";
 
 /** A request without its action: the caller and the agents. */

@@ -5,8 +5,8 @@ import type { AgentTool } from "../tools/target-tools.ts";
 import { InnerApproval, type InnerCall } from "../tools/inner-approval.ts";
 import type { ToolCall } from "../tools/outside.ts";
 import type { Operation } from "./operation.ts";
-import { openApprovals, toAsked } from "./pending-calls.ts";
-import { toRecord } from "./recorded-calls.ts";
+import { openApprovals, toAsked } from "./approvals/pending-calls.ts";
+import { toRecord } from "./record-text.ts";
 
 /**
  * Asks another agent, and returns its text. If tools of that agent wait for approvals, the call waits for the first of them. It

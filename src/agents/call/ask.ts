@@ -3,7 +3,8 @@ import type { AskAgent, StepContext } from "../../engine/definition/step-context
 import { toStreamEvent } from "../answers/stream-events.ts";
 import { isAgent } from "../define.ts";
 import { fromSchema } from "../schemas/object-shape.ts";
-import type { AgentCall, Answer, StreamPart } from "./call.ts";
+import type { AgentCall } from "./question.ts";
+import type { Answer, StreamPart } from "./answers/answer.ts";
 
 /** Creates the function with which a step calls an agent: as the user, and in the conversation, of the execution. */
 export function createAsk(stream: (call: AgentCall) => AsyncGenerator<StreamPart>): AskAgent {

@@ -20,9 +20,9 @@ import type { ToolOutside } from "../tools/outside.ts";
 import type { NoResult } from "../tools/no-result.ts";
 import { toUsageRow, type CountedCall } from "../usage/to-usage-row.ts";
 import { ModelError, toCallError, toServeError } from "./failure.ts";
-import type { HistoryBytes } from "./history-bytes.ts";
+import type { HistoryBytes } from "./history/history-bytes.ts";
 import { ModelCall, type ModelCallRecord } from "./model-call.ts";
-import type { OpenApproval } from "./pending-calls.ts";
+import type { OpenApproval } from "./approvals/pending-calls.ts";
 import { RecordedCalls, type DurableTurn, type RecordLimits } from "./recorded-calls.ts";
 import { startAgentSpan, toModelSpan } from "./spans.ts";
 

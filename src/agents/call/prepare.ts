@@ -26,7 +26,7 @@ import type { ToolsByName } from "../tools/check-tools.ts";
 import { isNoResult, placeholder } from "../tools/no-result.ts";
 import { runOutside } from "../tools/run-tool.ts";
 import { refuseOther } from "./ask-agent.ts";
-import { needsApproval, refuse } from "./approval-need.ts";
+import { needsApproval, refuse } from "./approvals/approval-need.ts";
 import type { Operation } from "./operation.ts";
 import { isMany, type ToolSignature } from "./recorded-calls.ts";
 import { bindFunctions, withApprover, withToolContext } from "./sdk-tool.ts";

@@ -1,12 +1,12 @@
 import { createHmac } from "node:crypto";
 import type { LanguageModelV4StreamPart } from "@ai-sdk/provider";
 import { ServeError, toErrorMessage } from "../../core/error.ts";
-import type { JsonText } from "../../core/json.ts";
 import { newSecretId } from "../../core/id.ts";
 import { scopeRecords, type AttemptRecords } from "../../engine/contract/records.ts";
 import type { UsageRow } from "../../engine/contract/usage.ts";
 import { isNoResult } from "../tools/no-result.ts";
-import type { AgentInput } from "./messages.ts";
+import { revive, toRecord } from "./record-text.ts";
+import type { AgentInput } from "./history/messages.ts";
 
 export interface RecordLimits {
   /** The largest record, as JSON. */
@@ -305,24 +305,4 @@ async function* saveLast(
     await fail(error);
   }
   await save({ output });
-}
-
-/** Returns the text of a record. Bytes are base64 in it. */
-export const toRecord = (value: unknown): JsonText => JSON.stringify(value, encodeBytes);
-
-/** Encodes bytes as base64, which the SDK accepts. Reads `this[key]`, because `value` may be the result of `toJSON()`. */
-function encodeBytes(this: Record<string, unknown>, key: string, value: unknown): unknown {
-  const own = this[key];
-  return own instanceof Uint8Array ? Buffer.from(own).toString("base64") : value;
-}
-
-/** Returns a part as the model sent it: JSON has changed the time of a response and the URL of a file. */
-function revive(part: LanguageModelV4StreamPart): LanguageModelV4StreamPart {
-  if (part.type === "response-metadata" && part.timestamp !== undefined) {
-    return { ...part, timestamp: new Date(part.timestamp) };
-  }
-  if ((part.type === "file" || part.type === "reasoning-file") && part.data.type === "url") {
-    return { ...part, data: { type: "url", url: new URL(part.data.url) } };
-  }
-  return part;
 }

@@ -1,16 +1,16 @@
 import { tracingChannel } from "node:diagnostics_channel";
-import type { ModelMessage } from "ai";
+import type { ModelMessage, ToolSet } from "ai";
 import { cut } from "../../core/cut.ts";
-import { badRequest } from "../../core/error.ts";
+import { badRequest, ServeError } from "../../core/error.ts";
 import { currentSpan, toTraceparent } from "../../core/trace.ts";
 import type { AgentContext } from "../context.ts";
 import { toModelSettings, type ModelSettings } from "../define.ts";
 import type { ObjectShape } from "../schemas/object-shape.ts";
 import type { Sdk } from "../sdk.ts";
-import { toDenials } from "./approval-need.ts";
-import { toGoneTools } from "./gone-tools.ts";
+import { toDenials } from "./approvals/approval-need.ts";
 import type { Operation } from "./operation.ts";
-import type { AgentInput } from "./messages.ts";
+import type { ToolsByName } from "../tools/check-tools.ts";
+import type { AgentInput } from "./history/messages.ts";
 import type { PreparedAgent } from "./prepare.ts";
 import { toToolsContext } from "./sdk-tool.ts";
 import { ToolFailure } from "./tool-failure.ts";
@@ -125,3 +125,22 @@ const refuseToFetch: NonNullable<SdkSettings["experimental_download"]> = async (
     const { protocol } = new URL(url); // the SDK's type is URL, but the value may be a string
     throw badRequest(`Invalid request: the model's provider does not fetch ${cut(protocol)} URLs; send a data: URL`);
   });
+
+/**
+ * Returns a tool in place of each one that was approved and no longer exists: its call ends with an error that says so, and the
+ * turn continues. Undefined if there are none.
+ */
+function toGoneTools(sdk: Sdk, tools: ToolsByName, { open, decided }: Operation): ToolSet | undefined {
+  const names = open.flatMap(({ toolCallId, toolName, inner }) => {
+    const isRun = inner !== undefined || decided?.get(toolCallId)?.approved === true;
+    return isRun && !Object.hasOwn(tools, toolName) ? [toolName] : [];
+  });
+  if (names.length === 0) return undefined;
+  return Object.fromEntries(
+    names.map((name) => [name, { inputSchema: sdk.jsonSchema({}), execute: () => refuseGone(name) }]),
+  );
+}
+
+function refuseGone(name: string): never {
+  throw new ServeError(500, `Tool ${name} no longer exists`);
+}

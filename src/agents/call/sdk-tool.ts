@@ -2,7 +2,7 @@ import type { Tool as SdkTool } from "ai";
 import { toObject } from "../../core/json.ts";
 import type { Runtime } from "../../engine/runtime.ts";
 import type { AgentContext } from "../context.ts";
-import { needsApproval } from "./approval-need.ts";
+import { needsApproval } from "./approvals/approval-need.ts";
 import type { Operation } from "./operation.ts";
 
 // `Pick` makes a type of the interface: the SDK's type of a context is a record, to which an interface cannot be cast.

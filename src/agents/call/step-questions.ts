@@ -7,8 +7,10 @@ import type { Prompt } from "../../engine/definition/reference.ts";
 import type { StepCaller } from "../../engine/runtime.ts";
 import type { AgentDefinition } from "../define.ts";
 import { fromSchema } from "../schemas/object-shape.ts";
-import type { AgentCall, StreamPart } from "./call.ts";
-import { toRecord, type RecordLimits } from "./recorded-calls.ts";
+import type { AgentCall } from "./question.ts";
+import type { StreamPart } from "./answers/answer.ts";
+import { toRecord } from "./record-text.ts";
+import type { RecordLimits } from "./recorded-calls.ts";
 
 /** A question that the code of a step asks by `runtime.ask`. */
 export interface StepQuestion {

@@ -3,8 +3,9 @@ import { maxNested } from "../tools/target-tools.ts";
 import type { ToolOutside, ToolTargets } from "../tools/outside.ts";
 import type { AgentDefinition } from "../define.ts";
 import type { ContinuedCall } from "../tools/inner-approval.ts";
-import type { AgentCall, Answer, StreamPart } from "./call.ts";
-import { openApprovals } from "./pending-calls.ts";
+import type { AgentCall } from "./question.ts";
+import type { Answer, StreamPart } from "./answers/answer.ts";
+import { openApprovals } from "./approvals/pending-calls.ts";
 
 /** Creates the function with which a tool asks another agent: as the user of the call, and without a conversation. */
 export function createToolAsk(

@@ -7,7 +7,7 @@ import type {
   StoredMessage,
   Turn,
 } from "../../engine/contract/conversations.ts";
-import { toStored } from "../call/draft.ts";
+import { toStored } from "../call/history/draft.ts";
 import { yieldAfter } from "../messages/long-text.ts";
 import type { Author, StoredUiMessage } from "../messages/ui-message.ts";
 import { missingConversation } from "./access.ts";

@@ -1,5 +1,5 @@
 import { clientLeft, type ServeError } from "../../core/error.ts";
-import type { StreamPart } from "../call/call.ts";
+import type { StreamPart } from "../call/answers/answer.ts";
 
 type Delta = Extract<StreamPart, { type: "text-delta" | "reasoning-delta" | "tool-input-delta" }>;
 /** One part, or consecutive deltas of one text: the first of them, and all texts. */

@@ -1,6 +1,8 @@
 import { setTimeout as sleep } from "node:timers/promises";
-import { storePartial, type CallParts, type HeldTurn } from "../call/call.ts";
-import { lostResult } from "../call/pending-calls.ts";
+import { storePartial } from "../call/answers/partial-answer.ts";
+import type { CallParts } from "../call/question.ts";
+import type { HeldTurn } from "../call/history/open-turn.ts";
+import { lostResult } from "../call/approvals/pending-calls.ts";
 import type { ToolEnd } from "../call/recorded-calls.ts";
 import type { LiveTurn } from "./live-turn.ts";
 

@@ -1,16 +1,17 @@
 import { createHash } from "node:crypto";
 import type { ModelMessage } from "ai";
-import { newId } from "../../core/id.ts";
-import { toIso } from "../../core/iso-time.ts";
-import type { StoredMessage } from "../../engine/contract/conversations.ts";
-import { addModels } from "../messages/from-models.ts";
-import { withGranted } from "../messages/granted.ts";
-import { yieldAfter } from "../messages/long-text.ts";
-import { addUsage } from "../answers/usage.ts";
-import type { ExecutionCall, MessageMetadata, StoredUiMessage, UiParts } from "../messages/ui-message.ts";
-import type { Usage } from "../shapes.ts";
-import type { NoResult } from "../tools/no-result.ts";
-import { withoutEnded, withRequests } from "./inner-requests.ts";
+import { newId } from "../../../core/id.ts";
+import { toIso } from "../../../core/iso-time.ts";
+import type { StoredMessage } from "../../../engine/contract/conversations.ts";
+import { addModels } from "../../messages/from-models.ts";
+import { withGranted } from "../../messages/granted.ts";
+import { yieldAfter } from "../../messages/long-text.ts";
+import { addUsage } from "../../answers/usage.ts";
+import type { ExecutionCall, MessageMetadata, StoredUiMessage, UiParts } from "../../messages/ui-message.ts";
+import type { Usage } from "../../shapes.ts";
+import type { NoResult } from "../../tools/no-result.ts";
+import { withoutEnded, withRequests } from "../approvals/inner-requests.ts";
+import { toRecord } from "../record-text.ts";
 import type { ClientMessage } from "./messages.ts";
 
 /** A message that a turn is about to store. */
@@ -106,9 +107,9 @@ function addExecutions(
 /** Converts a draft to its row. Other requests get a turn after each long text. */
 export async function toStored({ id, role, parts, models, metadata }: Draft): Promise<StoredMessage> {
   const { createdAt } = metadata;
-  const ui = JSON.stringify({ id, role, metadata, parts: withGranted(parts) } satisfies StoredUiMessage, toText);
+  const ui = toRecord({ id, role, metadata, parts: withGranted(parts) } satisfies StoredUiMessage);
   await yieldAfter(ui);
-  const text = JSON.stringify(withoutEnded(models), toText);
+  const text = toRecord(withoutEnded(models));
   await yieldAfter(text);
   return {
     id,
@@ -118,13 +119,4 @@ export async function toStored({ id, role, parts, models, metadata }: Draft): Pr
     count: models.length,
     at: createdAt === null ? null : Date.parse(createdAt),
   };
-}
-
-/**
- * Encodes bytes as base64, which JSON can hold and the SDK accepts. Reads `this[key]`, because `value` is already the
- * result of `Buffer.toJSON()`.
- */
-function toText(this: Record<string, unknown>, key: string, value: unknown): unknown {
-  const own = this[key];
-  return own instanceof Uint8Array ? Buffer.from(own).toString("base64") : value;
 }

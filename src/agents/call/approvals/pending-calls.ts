@@ -1,10 +1,10 @@
 import type { ModelMessage } from "ai";
-import { ServeError } from "../../core/error.ts";
-import { maxPending, type CallOutcome, type PendingCall } from "../../engine/stored/pending-calls.ts";
-import type { ExecutionCall } from "../messages/ui-message.ts";
-import type { Draft } from "./draft.ts";
-import type { InnerCall } from "../tools/inner-approval.ts";
-import { openCalls, partsOf } from "./messages.ts";
+import { ServeError } from "../../../core/error.ts";
+import { maxPending, type CallOutcome, type PendingCall } from "../../../engine/stored/pending-calls.ts";
+import type { ExecutionCall } from "../../messages/ui-message.ts";
+import type { Draft } from "../history/draft.ts";
+import type { InnerCall } from "../../tools/inner-approval.ts";
+import { openCalls, partsOf } from "../history/messages.ts";
 
 /** A call of a message that waits for an approval, or has waited for one and has no result yet. */
 export interface OpenApproval {

@@ -6,18 +6,18 @@ import {
   type HistoryRow,
   type StoredMessage,
   type Turn,
-} from "../../engine/contract/conversations.ts";
-import type { CallOutcome, DecidedCall, PendingCall } from "../../engine/stored/pending-calls.ts";
-import { yieldAfter } from "../messages/long-text.ts";
-import { toTitle } from "../../engine/stored/stored-conversation.ts";
-import type { StoredUiMessage, UiParts } from "../messages/ui-message.ts";
-import type { ContinuedCall } from "../tools/inner-approval.ts";
+} from "../../../engine/contract/conversations.ts";
+import type { CallOutcome, DecidedCall, PendingCall } from "../../../engine/stored/pending-calls.ts";
+import { yieldAfter } from "../../messages/long-text.ts";
+import { toTitle } from "../../../engine/stored/stored-conversation.ts";
+import type { StoredUiMessage, UiParts } from "../../messages/ui-message.ts";
+import type { ContinuedCall } from "../../tools/inner-approval.ts";
 import { continueMessage, supersede } from "./continue-message.ts";
 import { answerDraft, toDrafts, toStored, type Draft, type TurnAnswer } from "./draft.ts";
 import { invalid, withUrls } from "./files.ts";
-import { toRunnable } from "./inner-requests.ts";
+import { toRunnable } from "../approvals/inner-requests.ts";
 import { openCalls, partsOf, toPrompt, type ClientMessage } from "./messages.ts";
-import { openApprovals, toPendingCalls, toResponses, type OpenApproval } from "./pending-calls.ts";
+import { openApprovals, toPendingCalls, toResponses, type OpenApproval } from "../approvals/pending-calls.ts";
 import type { Fresh, Row, Sized, TurnInput, TurnStore, WaitingAnswer } from "./turn-parts.ts";
 
 /** The messages before an answer that replaces others: the stored ones before `until`, then the new ones. */

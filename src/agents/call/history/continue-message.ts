@@ -1,14 +1,21 @@
 import type { ModelMessage } from "ai";
-import { notFound, ServeError } from "../../core/error.ts";
-import type { ChangedMessage } from "../../engine/contract/conversations.ts";
-import type { Approver } from "../../engine/stored/pending-calls.ts";
-import { decide, maxOfReason, type Decided, type Decision } from "./decisions.ts";
+import { notFound, ServeError } from "../../../core/error.ts";
+import type { ChangedMessage } from "../../../engine/contract/conversations.ts";
+import type { Approver } from "../../../engine/stored/pending-calls.ts";
+import { decide, maxOfReason, type Decided, type Decision } from "../approvals/decisions.ts";
 import { toDrafts, toStored, withModels, type Draft } from "./draft.ts";
 import { invalid } from "./files.ts";
 import { openCalls, partsOf, type ClientMessage } from "./messages.ts";
-import { toEnded, toResumes, toSuperseded } from "./ended-calls.ts";
-import { openApprovals, openExecutions, superseded, toAsked, toClosing, toResponses } from "./pending-calls.ts";
-import type { OpenApproval, OpenExecution } from "./pending-calls.ts";
+import { toEnded, toResumes, toSuperseded } from "../approvals/ended-calls.ts";
+import {
+  openApprovals,
+  openExecutions,
+  superseded,
+  toAsked,
+  toClosing,
+  toResponses,
+} from "../approvals/pending-calls.ts";
+import type { OpenApproval, OpenExecution } from "../approvals/pending-calls.ts";
 import type { CallChanges, Fresh, Row, TurnInput, TurnStore } from "./turn-parts.ts";
 
 /**

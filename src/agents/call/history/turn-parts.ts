@@ -1,14 +1,14 @@
 import type { ModelMessage } from "ai";
-import type { JsonText } from "../../core/json.ts";
-import type { AdmitHistory, ChangedMessage, Turn } from "../../engine/contract/conversations.ts";
-import type { Approver, DecidedCall } from "../../engine/stored/pending-calls.ts";
-import type { StoredUiMessage } from "../messages/ui-message.ts";
-import type { ExecutionEnd } from "../tools/outside.ts";
-import type { Decision } from "./decisions.ts";
+import type { JsonText } from "../../../core/json.ts";
+import type { AdmitHistory, ChangedMessage, Turn } from "../../../engine/contract/conversations.ts";
+import type { Approver, DecidedCall } from "../../../engine/stored/pending-calls.ts";
+import type { StoredUiMessage } from "../../messages/ui-message.ts";
+import type { ExecutionEnd } from "../../tools/outside.ts";
+import type { Decision } from "../approvals/decisions.ts";
 import type { Draft } from "./draft.ts";
 import type { ClientMessage } from "./messages.ts";
-import type { AskedApproval, OpenApproval } from "./pending-calls.ts";
-import type { ToolCallName } from "./tool-failure.ts";
+import type { AskedApproval, OpenApproval } from "../approvals/pending-calls.ts";
+import type { ToolCallName } from "../tool-failure.ts";
 
 /** The input of a turn of a conversation. */
 export interface TurnInput {

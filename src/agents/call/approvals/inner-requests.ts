@@ -1,7 +1,7 @@
 import type { ModelMessage } from "ai";
-import { InnerApproval } from "../tools/inner-approval.ts";
-import type { NoResult } from "../tools/no-result.ts";
-import { openCalls, partsOf, type MessagePart } from "./messages.ts";
+import { InnerApproval } from "../../tools/inner-approval.ts";
+import type { NoResult } from "../../tools/no-result.ts";
+import { openCalls, partsOf, type MessagePart } from "../history/messages.ts";
 
 /**
  * Adds the requests for approvals of agents that tools have asked to the messages with the calls of those tools. An earlier

@@ -1,5 +1,5 @@
-import { cut } from "../../core/cut.ts";
-import { isObject, toObject } from "../../core/json.ts";
+import { cut } from "../../../core/cut.ts";
+import { isObject, toObject } from "../../../core/json.ts";
 import { invalid } from "./files.ts";
 
 /** The bounds of the messages of one call. They are checked before the SDK's schemas, which block the event loop. */

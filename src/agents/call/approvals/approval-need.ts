@@ -1,7 +1,7 @@
-import { toErrorMessage } from "../../core/error.ts";
-import type { Operation } from "./operation.ts";
-import type { ApprovalNeed } from "./recorded-calls.ts";
-import { reportTool, ToolFailure, type ToolCallName } from "./tool-failure.ts";
+import { toErrorMessage } from "../../../core/error.ts";
+import type { Operation } from "../operation.ts";
+import type { ApprovalNeed } from "../recorded-calls.ts";
+import { reportTool, ToolFailure, type ToolCallName } from "../tool-failure.ts";
 
 /** The reason of a call that cannot wait. */
 const cannotWait = "This tool needs an approval, and a call without a stored conversation cannot wait for one";

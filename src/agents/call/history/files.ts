@@ -1,8 +1,8 @@
 import type { ModelMessage } from "ai";
-import { attempt } from "../../core/attempt.ts";
-import { badRequest, type ServeError } from "../../core/error.ts";
-import { isObject } from "../../core/json.ts";
-import { isDataUrl } from "../messages/data-url.ts";
+import { attempt } from "../../../core/attempt.ts";
+import { badRequest, type ServeError } from "../../../core/error.ts";
+import { isObject } from "../../../core/json.ts";
+import { isDataUrl } from "../../messages/data-url.ts";
 
 export const invalid = (where: string, why: string): ServeError => badRequest(`Invalid request body: ${where}: ${why}`);
 

@@ -1,12 +1,38 @@
 import type { ModelMessage } from "ai";
-import { toErrorMessage } from "../../core/error.ts";
-import type { CallOutcome } from "../../engine/stored/pending-calls.ts";
-import type { SdkPart } from "../messages/answer-parts.ts";
+import { toErrorMessage } from "../../../core/error.ts";
+import type { CallOutcome } from "../../../engine/stored/pending-calls.ts";
+import type { SdkPart } from "../../messages/answer-parts.ts";
+import { continueParts, toStopped } from "../../messages/ui-stream.ts";
+import type { HeldTurn } from "../history/open-turn.ts";
+import type { CallParts } from "../question.ts";
+import { toExecutions } from "./finish.ts";
+
+/** Stores the part of an answer that was made before the turn was stopped, or has failed. */
+export async function storePartial(
+  { agent: { sdk }, operation }: CallParts,
+  turn: HeldTurn,
+  stopped: true | undefined,
+): Promise<void> {
+  const answer = turn.recorded?.all ?? [];
+  const { early, own } = splitResults(answer);
+  const parts = toStopped(await continueParts(sdk, [], own));
+  if (parts.length === 0 && early.length === 0) return;
+  const models = await sdk.convertToModelMessages([{ role: "assistant", parts }], { ignoreIncompleteToolCalls: true });
+  await turn.store?.({
+    id: turn.answerId(),
+    models: [...toResultMessages(early, turn.decided), ...models],
+    at: operation.clock.now(),
+    stopped,
+    isPartial: true,
+    executions: toExecutions(operation, () => false),
+    toParts: async (before) => toStopped(await continueParts(sdk, before, answer)),
+  });
+}
 
 type ResultPart = Extract<SdkPart, { type: "tool-result" | "tool-error" | "tool-output-denied" }>;
 
 /** Splits the parts of an answer: the results of calls of the message that it continues, and the rest. */
-export function splitResults(answer: readonly SdkPart[]): { early: ResultPart[]; own: SdkPart[] } {
+function splitResults(answer: readonly SdkPart[]): { early: ResultPart[]; own: SdkPart[] } {
   const made = new Set<string>();
   const early: ResultPart[] = [];
   const own: SdkPart[] = [];
@@ -23,7 +49,7 @@ export function splitResults(answer: readonly SdkPart[]): { early: ResultPart[];
 }
 
 /** Returns the message of the model that has such results. */
-export function toResultMessages(
+function toResultMessages(
   results: readonly ResultPart[],
   decided: ReadonlyMap<string, CallOutcome> | undefined,
 ): ModelMessage[] {

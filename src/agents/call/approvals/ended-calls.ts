@@ -1,11 +1,11 @@
 import type { ModelMessage } from "ai";
-import { ServeError } from "../../core/error.ts";
-import type { DecidedCall } from "../../engine/stored/pending-calls.ts";
-import type { ExecutionEnd } from "../tools/outside.ts";
-import { invalid } from "./files.ts";
-import type { ClientMessage } from "./messages.ts";
+import { ServeError } from "../../../core/error.ts";
+import type { DecidedCall } from "../../../engine/stored/pending-calls.ts";
+import type { ExecutionEnd } from "../../tools/outside.ts";
+import { invalid } from "../history/files.ts";
+import type { ClientMessage } from "../history/messages.ts";
 import { superseded, type OpenExecution } from "./pending-calls.ts";
-import type { CallResume, TurnInput, TurnStore } from "./turn-parts.ts";
+import type { CallResume, TurnInput, TurnStore } from "../history/turn-parts.ts";
 
 /** The calls of a message that have waited for an execution, with their results. */
 export interface EndedCalls {

@@ -1,13 +1,13 @@
 import { setImmediate as nextTurn } from "node:timers/promises";
 import type { ModelMessage, UIMessage } from "ai";
-import { toErrorMessage } from "../../core/error.ts";
-import { isObject, toObject } from "../../core/json.ts";
-import { maxMessages } from "../../engine/contract/conversations.ts";
-import { withGranted } from "../messages/granted.ts";
-import { longText } from "../messages/long-text.ts";
-import type { UiParts } from "../messages/ui-message.ts";
-import type { Sdk } from "../sdk.ts";
-import type { InnerCall } from "../tools/inner-approval.ts";
+import { toErrorMessage } from "../../../core/error.ts";
+import { isObject, toObject } from "../../../core/json.ts";
+import { maxMessages } from "../../../engine/contract/conversations.ts";
+import { withGranted } from "../../messages/granted.ts";
+import { longText } from "../../messages/long-text.ts";
+import type { UiParts } from "../../messages/ui-message.ts";
+import type { Sdk } from "../../sdk.ts";
+import type { InnerCall } from "../../tools/inner-approval.ts";
 import { checkFiles, invalid, withUrls } from "./files.ts";
 import { MessageBounds } from "./message-bounds.ts";
 

@@ -1,5 +1,5 @@
-import { ServeError } from "../../core/error.ts";
-import type { CallOutcome, DecidedCall, PendingCall } from "../../engine/stored/pending-calls.ts";
+import { ServeError } from "../../../core/error.ts";
+import type { CallOutcome, DecidedCall, PendingCall } from "../../../engine/stored/pending-calls.ts";
 import { superseded, type OpenApproval } from "./pending-calls.ts";
 
 /** Max characters of a reason. */
