@@ -1,3 +1,4 @@
+import { setImmediate as nextTurn } from "node:timers/promises";
 import type {
   LanguageModelV4,
   LanguageModelV4CallOptions,
@@ -11,7 +12,7 @@ import type { UsageRow } from "../../engine/contract/usage.ts";
 import type { ModelCall } from "../call/model-call.ts";
 import type { RecordedCalls } from "../call/recorded-calls.ts";
 import { ModelFailure, ModelTimeout, toStreamFailure } from "./model-failure.ts";
-import type { PartRecorder } from "./part-recorder.ts";
+import { continuesDelta, type PartRecorder } from "./part-recorder.ts";
 
 export interface ModelLimits {
   readonly modelFirstByteMs: number;
@@ -61,6 +62,8 @@ export interface OpenRequest {
  * S1. Its first part arrives within `modelFirstByteMs` of the request, each further one within `modelGapMs`.
  * S2. It ends at its first `error` part. A stream without a finish reason ends with one.
  * S3. The call ends with the last part, or when the SDK leaves.
+ * S4. The model is read at most `maxAhead` parts ahead. When many deltas of a text wait, they are one part: the SDK needs
+ *     more time for a part than a model that has its whole answer.
  *
  * It is one stream around that of the model: each further one takes 3 KB while it is open, a `TransformStream` 9 KB.
  */
@@ -92,9 +95,15 @@ export function toGuardedStream(
 class GuardedParts {
   readonly #request: OpenRequest;
   readonly #reader: ReadableStreamDefaultReader<LanguageModelV4StreamPart>;
+  /** The parts that were read ahead. */
+  readonly #ahead: LanguageModelV4StreamPart[] = [];
+  #isReading = false;
+  /** True if the SDK is slower than the model. Then other streams get a turn of the event loop before the next part. */
+  #isBehind = false;
+  #wake: (() => void) | undefined;
   #hasBegun = false;
   #hasFinished = false;
-  #hasFailed = false;
+  #hasEnded = false;
 
   constructor(request: OpenRequest) {
     this.#request = request;
@@ -104,17 +113,37 @@ class GuardedParts {
   /** Returns the parts that the SDK may see now. None at the end. */
   async next(): Promise<readonly LanguageModelV4StreamPart[]> {
     const { recorder } = this.#request;
-    while (!this.#hasFailed) {
-      const part = await this.#read();
-      if (!part) break;
+    for (let part; (part = await this.#take());) {
       const shown = recorder ? await recorder.add(part) : [part];
-      if (part.type === "error") {
-        this.#hasFailed = true;
-        this.cancel(part.error);
-      }
       if (shown.length > 0) return shown;
     }
     return [];
+  }
+
+  async #take(): Promise<LanguageModelV4StreamPart | undefined> {
+    void this.#readAhead();
+    if (this.#isBehind) await nextTurn();
+    if (this.#ahead.length === 0 && !this.#hasEnded) await new Promise<void>((resolve) => (this.#wake = resolve));
+    const part = this.#ahead.shift();
+    this.#isBehind = this.#ahead.length >= minJoined;
+    if (!part || !isText(part) || !this.#isBehind) return part;
+    const isOther = (next: LanguageModelV4StreamPart): boolean => !isText(next) || !continuesDelta(part, next);
+    const other = this.#ahead.findIndex(isOther);
+    const rest = this.#ahead.splice(0, other < 0 ? this.#ahead.length : other) as TextDelta[];
+    return rest.length > 0 ? { ...part, delta: part.delta + rest.map(({ delta }) => delta).join("") } : part;
+  }
+
+  async #readAhead(): Promise<void> {
+    if (this.#isReading) return;
+    this.#isReading = true;
+    while (!this.#hasEnded && this.#ahead.length < maxAhead) {
+      const part = await this.#read();
+      if (part) this.#ahead.push(part);
+      if (part?.type === "error") this.cancel(part.error);
+      this.#hasEnded ||= !part;
+      this.#wake?.();
+    }
+    this.#isReading = false;
   }
 
   /** Returns the next part; undefined at the end. A failure is a part. */
@@ -141,10 +170,21 @@ class GuardedParts {
   }
 
   cancel(reason: unknown): void {
+    this.#hasEnded = true;
+    this.#wake?.();
     this.#request.call.end("aborted", reason);
     void this.#reader.cancel(reason).catch(() => {});
   }
 }
+
+/** Max parts that are read ahead. */
+const maxAhead = 100;
+/** Min waiting parts with which deltas are joined. */
+const minJoined = 16;
+
+type TextDelta = Extract<LanguageModelV4StreamPart, { type: "text-delta" | "reasoning-delta" }>;
+const isText = (part: LanguageModelV4StreamPart): part is TextDelta =>
+  part.type === "text-delta" || part.type === "reasoning-delta";
 
 /** Aborts the operation if the model takes too long. */
 export function limit<T>(host: ModelHost, ms: number, answer: PromiseLike<T>): Promise<T> {

@@ -46,13 +46,7 @@ export class PartRecorder {
     if (part.type !== "text-delta" && part.type !== "reasoning-delta" && part.type !== "tool-input-delta")
       return void this.#parts.push(part);
     const last = this.#parts.at(-1);
-    const isJoined =
-      last &&
-      "first" in last &&
-      last.first.type === part.type &&
-      last.first.id === part.id &&
-      last.first.providerMetadata === undefined &&
-      part.providerMetadata === undefined;
+    const isJoined = last && "first" in last && continuesDelta(last.first, part);
     const joined = isJoined ? last : { first: part, text: new JoinedText() };
     if (!isJoined) this.#parts.push(joined);
     joined.text.add(part.delta);
@@ -63,6 +57,13 @@ export class PartRecorder {
 const isOwnCall = (part: LanguageModelV4StreamPart): boolean => part.type === "tool-call" && !part.providerExecuted;
 
 type Delta = Extract<LanguageModelV4StreamPart, { type: "text-delta" | "reasoning-delta" | "tool-input-delta" }>;
+/** True for a delta that can be joined with the one before. */
+export const continuesDelta = (before: Delta, next: Delta): boolean =>
+  before.type === next.type &&
+  before.id === next.id &&
+  before.providerMetadata === undefined &&
+  next.providerMetadata === undefined;
+
 interface JoinedDelta {
   readonly first: Delta;
   readonly text: JoinedText;
