@@ -1,25 +1,19 @@
+import type { ModelLimits } from "./models/model-stream.ts";
+import { HistoryBytes, type HistoryRule } from "./call/history/history-bytes.ts";
 import type { ByteBudget, Reservation } from "../core/byte-budget.ts";
 import { systemClock, type Clock } from "../core/clock.ts";
 import { AgentError, busy, DetailedError, shuttingDown, type ServeError } from "../core/error.ts";
 import type { Conversations } from "../engine/contract/conversations.ts";
 import type { Engine } from "../engine/contract/engine.ts";
 import { DeletedConversationError } from "../engine/stored/stored-conversation.ts";
-import {
-  generate,
-  stream,
-  type AgentCall,
-  type Answer,
-  type BegunCall,
-  type CallParts,
-  type StreamPart,
-} from "./call/call.ts";
+import { generate, stream } from "./call/call.ts";
 import { ModelError } from "./call/failure.ts";
-import { HistoryBytes, type HistoryRule } from "./call/history-bytes.ts";
+import type { AgentCall, BegunCall, CallParts } from "./call/question.ts";
 import { Operation, type OperationOptions } from "./call/operation.ts";
 import type { RecordLimits } from "./call/recorded-calls.ts";
 import { createToolAsk } from "./call/tool-ask.ts";
 import { KeptCalls } from "./model-calls/kept-calls.ts";
-import type { ModelLimits } from "./models/guarded-model.ts";
+import type { Answer, StreamPart } from "./call/answers/answer.ts";
 import { PreparedAgents } from "./prepared-agents.ts";
 import { fromClientSchema, type ObjectShape, type SchemaLimits } from "./schemas/object-shape.ts";
 import { SchemaChecker, type CheckerOptions } from "./schemas/schema-checker.ts";

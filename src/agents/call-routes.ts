@@ -1,3 +1,4 @@
+import { invalid } from "./call/history/files.ts";
 import type { UIMessageChunk } from "ai";
 import * as v from "valibot";
 import type { ActionRequest } from "../core/access/authorizer.ts";
@@ -15,9 +16,9 @@ import { toStreamEvent } from "./answers/stream-events.ts";
 import { toTextResult } from "./answers/text-result.ts";
 import { toWaiting } from "./answers/waiting.ts";
 import { toDecider } from "./approvals/access.ts";
-import type { AgentCall, Question, StreamPart } from "./call/call.ts";
-import { AlreadyDecided } from "./call/decisions.ts";
-import { invalid } from "./call/files.ts";
+import type { AgentCall, Question } from "./call/question.ts";
+import type { StreamPart } from "./call/answers/answer.ts";
+import { AlreadyDecided } from "./call/approvals/decisions.ts";
 import type { AgentCallOptions } from "./call/operation.ts";
 import { findCallable, type AgentsOfSnapshot, type RegisteredAgent } from "./find-agent.ts";
 import { isKnownChunk, type ClientSdk } from "./messages/ui-chunks.ts";

@@ -3,7 +3,7 @@ import type { Logger } from "../core/log.ts";
 import { prepareAgent, type PreparedAgent } from "./call/prepare.ts";
 import type { AgentDefinition } from "./define.ts";
 import { describeTools, type ToolDetail } from "./describe.ts";
-import type { ModelLimits } from "./models/guarded-model.ts";
+import type { ModelLimits } from "./models/model-stream.ts";
 import { checkTools, findMissingTarget, type Served, type ToolsByName } from "./tools/check-tools.ts";
 import type { ToolTargets } from "./tools/outside.ts";
 

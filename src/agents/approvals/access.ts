@@ -6,8 +6,6 @@ import { notFound } from "../../core/error.ts";
 import { toIso } from "../../core/iso-time.ts";
 import type { ConversationKey, Conversations } from "../../engine/contract/conversations.ts";
 import type { Approver, CallFilter, FoundCall } from "../../engine/stored/pending-calls.ts";
-import type { AskedApproval } from "../call/pending-calls.ts";
-import type { Decider } from "../call/turn-parts.ts";
 import { readAllowed, type AllowedPage } from "../allowed-page.ts";
 import type { AskedApproval } from "../call/approvals/pending-calls.ts";
 import type { Decider } from "../call/history/turn-parts.ts";

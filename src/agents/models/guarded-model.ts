@@ -7,10 +7,6 @@ import type {
   LanguageModelV4StreamResult,
 } from "@ai-sdk/provider";
 import type { LanguageModel } from "ai";
-import { type Clock, within } from "../../core/clock.ts";
-import type { UsageRow } from "../../engine/contract/usage.ts";
-import type { ModelCall } from "../call/model-call.ts";
-import type { RecordedCalls } from "../call/recorded-calls.ts";
 import type { Sdk } from "../sdk.ts";
 import { createModel, toModelParts } from "./create-model.ts";
 import { markThrown, ModelFailure } from "./model-failure.ts";

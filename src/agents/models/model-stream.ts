@@ -6,8 +6,7 @@ import type {
   LanguageModelV4StreamPart,
   LanguageModelV4Usage,
 } from "@ai-sdk/provider";
-import type { Clock } from "../../core/clock.ts";
-import { within } from "../../core/within.ts";
+import { type Clock, within } from "../../core/clock.ts";
 import type { UsageRow } from "../../engine/contract/usage.ts";
 import type { ModelCall } from "../call/model-call.ts";
 import type { RecordedCalls } from "../call/recorded-calls.ts";

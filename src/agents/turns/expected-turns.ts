@@ -1,9 +1,9 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { clientLeft, ServeError } from "../../core/error.ts";
 import type { ConversationKey, Conversations } from "../../engine/contract/conversations.ts";
-import type { PendingExecution } from "../call/call.ts";
+import type { PendingExecution } from "../call/answers/answer.ts";
 import type { Operation } from "../call/operation.ts";
-import type { WaitingAnswer } from "../call/turn-parts.ts";
+import type { WaitingAnswer } from "../call/history/turn-parts.ts";
 import { SuspendedCall } from "../tools/no-result.ts";
 import type { ResumedExecution } from "../tools/outside.ts";
 import type { LiveTurn } from "./live-turn.ts";

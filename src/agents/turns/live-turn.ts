@@ -1,8 +1,7 @@
 import { busy, clientLeft, shuttingDown } from "../../core/error.ts";
 import { within } from "../../core/clock.ts";
-import type { Answer, HeldTurn, StreamPart } from "../call/call.ts";
-import { within } from "../../core/within.ts";
 import type { Answer, StreamPart } from "../call/answers/answer.ts";
+import type { HeldTurn } from "../call/history/open-turn.ts";
 import type { Operation } from "../call/operation.ts";
 import { stopped, type RecordedCalls } from "../call/recorded-calls.ts";
 import type { ShownMessages } from "../call/history/turn.ts";

@@ -1,10 +1,8 @@
 import type { Program } from "../../engine/contract/program.ts";
 import type { Execution } from "../../engine/execution.ts";
 import { toTurnsId } from "../../engine/turn-execution.ts";
-import type { AgentCall, HeldTurn, Question } from "../call/call.ts";
 import type { AgentCall, Question } from "../call/question.ts";
 import type { HeldTurn } from "../call/history/open-turn.ts";
-import type { AgentInput } from "../call/history/messages.ts";
 import type { AgentCallOptions } from "../call/operation.ts";
 import type { ObjectShape } from "../schemas/object-shape.ts";
 

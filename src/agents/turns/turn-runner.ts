@@ -1,3 +1,6 @@
+import type { WaitingAnswer } from "../call/history/turn-parts.ts";
+import type { Question } from "../call/question.ts";
+import { toWaitingAnswer, type StreamPart } from "../call/answers/answer.ts";
 import { clientLeft, ServeError } from "../../core/error.ts";
 import { newId } from "../../core/id.ts";
 import type { ConversationKey, Conversations } from "../../engine/contract/conversations.ts";
@@ -5,18 +8,10 @@ import type { Engine } from "../../engine/contract/engine.ts";
 import type { FoundCall } from "../../engine/stored/pending-calls.ts";
 import type { StepCaller } from "../../engine/runtime.ts";
 import type { AgentCalls } from "../agent-calls.ts";
-import {
-  openTurn,
-  stream,
-  toWaitingAnswer,
-  type CallOrigin,
-  type HeldTurn,
-  type Question,
-  type StreamPart,
-} from "../call/call.ts";
+import { stream } from "../call/call.ts";
 import type { Operation } from "../call/operation.ts";
 import { reportTool } from "../call/tool-failure.ts";
-import type { WaitingAnswer } from "../call/turn-parts.ts";
+import { openTurn, type CallOrigin, type HeldTurn } from "../call/history/open-turn.ts";
 import type { AgentDefinition } from "../define.ts";
 import { toResultParts } from "../messages/result-parts.ts";
 import type { ObjectShape } from "../schemas/object-shape.ts";

@@ -1,4 +1,4 @@
-import { type Clock, type ClockTimer, longestTimerMs, maxTimerMs } from "../../core/clock.ts";
+import { type Clock, type ClockTimer, maxTimerMs } from "../../core/clock.ts";
 import { unknownDensity } from "../../core/byte-budget.ts";
 import type { JsonText } from "../../core/json.ts";
 import type { Walk } from "../../engine/attempts/walk.ts";

@@ -30,7 +30,7 @@ import type {
 } from "../../engine/runtime.ts";
 import { isIn, type Visible } from "../../workflows/access.ts";
 import { beginChild, toOrigin, toOwnId } from "../../workflows/children.ts";
-import { listForCode } from "../../workflows/code-list.ts";
+import { listForCode } from "../../workflows/lists/code-list.ts";
 import { begin, toText, type BeginOptions, type Origin } from "../../workflows/executions.ts";
 import { findWorkflow } from "../../workflows/find.ts";
 import { createHandle, untilDone } from "../../workflows/handle.ts";
@@ -135,8 +135,8 @@ class CodeRuntime implements SystemRuntime, StepRuntime {
       const runnable = findWorkflow(version, id);
       const call = await this.#toCall(options);
       if (!step) {
-        const origin = this.#toOrigin(call.identity);
-        const begun = await this.#persist(() => begin(engine, runnable, input, call.options, call.identity, origin));
+        const started = { ...call.options, origin: this.#toOrigin(call.identity) };
+        const begun = await this.#persist(() => begin(engine, runnable, input, started, call.identity));
         return this.#handleOf<never>(begun.id);
       }
       if (call.options.executionId !== undefined) throw invalid("executionId: a child has an id of its own");

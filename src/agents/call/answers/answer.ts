@@ -1,7 +1,7 @@
 import type { FinishReason, LanguageModelUsage, ModelMessage, StepResult, TextStreamPart, ToolSet } from "ai";
 import type { ServeError } from "../../../core/error.ts";
 import { noUsage } from "../../answers/usage.ts";
-import type { SuspendedCall } from "../../tools/suspended-call.ts";
+import type { SuspendedCall } from "../../tools/no-result.ts";
 import { toAsked, type AskedApproval } from "../approvals/pending-calls.ts";
 import type { WaitingAnswer } from "../history/turn-parts.ts";
 

@@ -5,7 +5,7 @@ import { addModels } from "../../messages/from-models.ts";
 import type { ExecutionCall, UiParts } from "../../messages/ui-message.ts";
 import { continueParts, withObject } from "../../messages/ui-stream.ts";
 import type { ObjectShape } from "../../schemas/object-shape.ts";
-import { SuspendedCall } from "../../tools/suspended-call.ts";
+import { SuspendedCall } from "../../tools/no-result.ts";
 import { withRequests } from "../approvals/inner-requests.ts";
 import { openApprovals } from "../approvals/pending-calls.ts";
 import type { HeldTurn } from "../history/open-turn.ts";

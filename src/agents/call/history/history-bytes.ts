@@ -1,6 +1,4 @@
-import { type Reservation, smallBytes } from "../../core/byte-budget.ts";
-import type { Reservation } from "../../../core/byte-budget.ts";
-import { smallBytes } from "../../../core/heap-weight.ts";
+import { type Reservation, smallBytes } from "../../../core/byte-budget.ts";
 
 /** The rule for a call whose history does not fit into the bytes in flight. */
 export type HistoryRule = "refuse" | "wait" | "add";

@@ -1,4 +1,4 @@
-import { type ClockTimer, longestTimerMs, type Clock, maxTimerMs } from "../../../core/clock.ts";
+import { type ClockTimer, maxTimerMs } from "../../../core/clock.ts";
 import { ServeError } from "../../../core/error.ts";
 import type { DueTimer } from "../store/tables/wait-table.ts";
 import type { EngineParts } from "../engine-parts.ts";
