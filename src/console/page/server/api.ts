@@ -42,7 +42,7 @@ export interface RequestOptions {
 }
 
 /** Sends a request. Throws an `ApiError` unless the status is a success. */
-export async function send(to: string, { method, body, headers, signal }: RequestOptions = {}): Promise<Response> {
+async function send(to: string, { method, body, headers, signal }: RequestOptions = {}): Promise<Response> {
   let response: Response;
   try {
     response = await fetch(toUrl(to), {
