@@ -30,7 +30,7 @@ export async function askAgent(
       throw new ServeError(500, `${message}: the limit is ${stepValueBytes}`);
     }
     const waiting = new InnerApproval(next.id, inner);
-    operation.suspended.set(toolCallId, waiting);
+    operation.suspend(toolCallId, waiting);
     return waiting;
   };
 

@@ -24,10 +24,8 @@ export async function generate(parts: CallParts, question: Question): Promise<An
 export async function* stream(parts: CallParts, question: Question, opened?: HeldTurn): AsyncGenerator<AnswerPart> {
   const shape = await question.toShape?.();
   const turn = opened ?? (await openTurn(parts, question));
-  const { recorded } = turn;
+  const recorded = turn.type === "stored" ? turn.recorded : undefined;
   const { operation } = parts;
-  operation.decided = turn.decided;
-  operation.open = turn.open ?? [];
   let reader: ReadableStreamDefaultReader<SdkPart> | undefined;
   let result: SdkResult | undefined;
   try {

@@ -23,6 +23,7 @@ import { ModelError, toCallError, toServeError } from "./failure.ts";
 import type { HistoryBytes } from "./history/history-bytes.ts";
 import { ModelCall, type ModelCallRecord } from "./model-call.ts";
 import type { OpenApproval } from "./approvals/pending-calls.ts";
+import { ToolApprovals, type ContinuedCalls } from "./approvals/tool-approvals.ts";
 import { RecordedCalls, type DurableTurn, type RecordLimits } from "./recorded-calls.ts";
 import { startAgentSpan, toModelSpan } from "./spans.ts";
 
@@ -67,7 +68,20 @@ type CreateCallRuntime = (
   step: StepCaller | undefined,
 ) => Runtime;
 
-/** One call of an agent, from its first hook to its last. */
+/** The turn that a call runs. */
+export interface BoundTurn {
+  readonly calls: ContinuedCalls;
+  /** The conversation and the id of the answer. Undefined if it is not stored. */
+  readonly answer?: { readonly key: ConversationKey; readonly id: () => string } | undefined;
+}
+
+/**
+ * One call of an agent, from its first hook to its last.
+ *
+ * O1. What it is about is known when it begins. Its records (`record`) and its turn (`bind`) are set once each, before the
+ *     model is asked.
+ * O2. It fails with its first error (`abort`), even if a tool or a hook hides that from the SDK.
+ */
 export class Operation {
   readonly agent: AgentDefinition;
   readonly options: AgentCallOptions;
@@ -79,29 +93,17 @@ export class Operation {
   /** The means of tools that start workflows and ask agents. */
   readonly outside: ToolOutside;
   readonly depth: number;
-  /** Whether the call may end before a tool has, whose execution is suspended. Another turn continues it then. */
-  maySuspend = false;
-  /** The tool calls that wait: for a suspended execution, or for an approval of the agent that was asked. By their id. */
-  readonly suspended: Map<string, NoResult> = new Map();
   readonly limits: RecordLimits;
   readonly clock: Clock;
   readonly span: Span | undefined;
   /** The stored messages that the call has loaded. */
   readonly history: HistoryBytes;
-  /** The model and tool calls that are recorded. Undefined if the call does not continue after a crash. */
-  records: RecordedCalls | undefined;
-  /** The outcomes of calls that have waited and that this call continues, by the id of the tool call. */
-  decided: ReadonlyMap<string, CallOutcome> | undefined;
-  /** The calls that have waited for an approval and that this call continues. */
-  open: readonly OpenApproval[] = [];
   /** True if the call can wait for approvals of its tools: it is a turn of a stored conversation. */
   readonly mayWait: boolean;
-  /** The conversation and the id of the answer that is going to be stored. */
-  answer: { readonly key: ConversationKey; readonly id: () => string } | undefined;
-  /** The reasons why tools do not run, by the tool and the id of the call. */
-  refusals: Map<string, string> | undefined;
-  /** The tool call whose approval is about to get an id. */
-  nextApproval: string | undefined;
+  readonly approvals: ToolApprovals = new ToolApprovals();
+  readonly #suspended = new Map<string, NoResult>();
+  #records: RecordedCalls | undefined;
+  #turn: BoundTurn = { calls: { open: [], decided: new Map() } };
   readonly #parts: OperationOptions;
   readonly #spans: Span[] = [];
   readonly #modelCalls: ModelCall[] = [];
@@ -137,7 +139,29 @@ export class Operation {
 
   /** Records the calls from now on. */
   record(turn: DurableTurn): void {
-    this.records = new RecordedCalls(turn, this.limits, (error) => this.abort(error));
+    this.#records = new RecordedCalls(turn, this.limits, (error) => this.abort(error));
+  }
+  /** The model and tool calls that are recorded. Undefined if the call does not continue after a crash. */
+  get records(): RecordedCalls | undefined {
+    return this.#records;
+  }
+
+  /** Binds the call to its turn, which is open. */
+  bind(turn: BoundTurn): void {
+    this.#turn = turn;
+  }
+  /** The calls that have waited and that this call continues. */
+  get continued(): ContinuedCalls {
+    return this.#turn.calls;
+  }
+
+  /** The tool call waits: for a suspended execution, or for an approval of the agent that was asked. */
+  suspend(toolCallId: string, call: NoResult): void {
+    this.#suspended.set(toolCallId, call);
+  }
+  /** The waiting tool calls, by id. */
+  get suspended(): ReadonlyMap<string, NoResult> {
+    return this.#suspended;
   }
 
   /** The context for hooks, tools and instructions. Created on first use, because most calls have none of them. */
@@ -182,12 +206,12 @@ export class Operation {
 
   /** The outcome of a call that was decided before this turn. Those that the model makes in it may have the same id. */
   outcomeOf(toolCallId: string): CallOutcome | undefined {
-    return this.records?.hasModelCall ? undefined : this.decided?.get(toolCallId);
+    return this.records?.hasModelCall ? undefined : this.continued.decided.get(toolCallId);
   }
 
   /** The call with this id that has waited and was decided before this turn. */
   openCall(toolCallId: string): OpenApproval | undefined {
-    return this.records?.hasModelCall ? undefined : this.open.find((call) => call.toolCallId === toolCallId);
+    return this.records?.hasModelCall ? undefined : this.continued.open.find((call) => call.toolCallId === toolCallId);
   }
 
   /** True while no model must be asked: a call that was decided before this turn waits again. */
@@ -197,8 +221,7 @@ export class Operation {
 
   /** Returns an id for the AI SDK: that of an approval is the same when the turn is repeated. */
   readonly generateId = (): string => {
-    const toolCallId = this.nextApproval;
-    this.nextApproval = undefined;
+    const toolCallId = this.approvals.takeRequest();
     return (toolCallId === undefined ? undefined : this.records?.toApprovalId(toolCallId)) ?? newSecretId();
   };
 
@@ -313,8 +336,9 @@ export class Operation {
 
   #keep(model: CountedCall["model"], params: LanguageModelV4CallOptions): ModelCallRecord | undefined {
     const { modelCalls, showDetail = false } = this.#parts;
-    if (!modelCalls || !this.answer || this.signal.aborted) return undefined;
-    const { key, id } = this.answer;
+    const { answer } = this.#turn;
+    if (!modelCalls || !answer || this.signal.aborted) return undefined;
+    const { key, id } = answer;
     const call = attempt(() => modelCalls.begin(key, id(), model, params));
     return call && { call, toError: (error) => toCallError(error, showDetail) };
   }

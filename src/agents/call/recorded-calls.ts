@@ -22,6 +22,8 @@ export interface DurableTurn {
   readonly records: AttemptRecords;
   /** True if a repetition is given the same input: then it is not recorded. @default false */
   readonly isInputKnown?: boolean;
+  /** True if the call may end before a tool has, whose execution is suspended: another turn continues it. @default false */
+  readonly maySuspend?: boolean;
 }
 /** The beginning of a turn: what must be the same when the turn is repeated. */
 export interface TurnStart {
@@ -56,6 +58,7 @@ type ToolRecord = ToolEnd & { readonly executionId?: string | undefined };
 export class RecordedCalls {
   /** The id of the turn, the same after a crash. */
   readonly turnId: string;
+  readonly maySuspend: boolean;
   readonly #records: AttemptRecords;
   readonly #limits: RecordLimits;
   readonly #onFailure: (error: unknown) => void;
@@ -80,11 +83,12 @@ export class RecordedCalls {
 
   /** `onFailure` ends the turn: a result cannot be recorded. */
   constructor(
-    { id, records, isInputKnown = false }: DurableTurn,
+    { id, records, isInputKnown = false, maySuspend = false }: DurableTurn,
     limits: RecordLimits,
     onFailure: (error: unknown) => void,
   ) {
     this.turnId = id;
+    this.maySuspend = maySuspend;
     this.#records = records;
     this.#limits = limits;
     this.#onFailure = onFailure;

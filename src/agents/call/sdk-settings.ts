@@ -130,9 +130,9 @@ const refuseToFetch: NonNullable<SdkSettings["experimental_download"]> = async (
  * Returns a tool in place of each one that was approved and no longer exists: its call ends with an error that says so, and the
  * turn continues. Undefined if there are none.
  */
-function toGoneTools(sdk: Sdk, tools: ToolsByName, { open, decided }: Operation): ToolSet | undefined {
+function toGoneTools(sdk: Sdk, tools: ToolsByName, { continued: { open, decided } }: Operation): ToolSet | undefined {
   const names = open.flatMap(({ toolCallId, toolName, inner }) => {
-    const isRun = inner !== undefined || decided?.get(toolCallId)?.approved === true;
+    const isRun = inner !== undefined || decided.get(toolCallId)?.approved === true;
     return isRun && !Object.hasOwn(tools, toolName) ? [toolName] : [];
   });
   if (names.length === 0) return undefined;

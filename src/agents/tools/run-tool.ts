@@ -24,7 +24,7 @@ export async function runOutside(
   if ("output" in end) return end.output;
   if ("error" in end) throw new ServeError(500, end.error);
   const { executionId, suspension } = end;
-  if (!operation.maySuspend) throw new ServeError(409, `Execution ${executionId} is suspended: ${suspension.reason}`);
-  operation.suspended.set(toolCallId, end);
+  if (!records?.maySuspend) throw new ServeError(409, `Execution ${executionId} is suspended: ${suspension.reason}`);
+  operation.suspend(toolCallId, end);
   return end;
 }

@@ -1,7 +1,7 @@
 import { busy, clientLeft, shuttingDown } from "../../core/error.ts";
 import { within } from "../../core/clock.ts";
 import type { Answer, StreamPart } from "../call/answers/answer.ts";
-import type { HeldTurn } from "../call/history/open-turn.ts";
+import type { HeldDecisions, HeldStoredTurn } from "../call/history/open-turn.ts";
 import type { Operation } from "../call/operation.ts";
 import { stopped, type RecordedCalls } from "../call/recorded-calls.ts";
 import type { ShownMessages } from "../call/history/turn.ts";
@@ -45,7 +45,8 @@ export class LiveTurn implements TurnListener {
   readonly #recording = Promise.withResolvers<RecordedCalls>();
   readonly #ended = Promise.withResolvers<void>();
 
-  constructor(id: string, key: ConversationKey, { answerId, questionId, before, shown }: HeldTurn) {
+  constructor(id: string, key: ConversationKey, { answerId, ...opened }: HeldStoredTurn | HeldDecisions) {
+    const { questionId, before, shown } = opened.type === "stored" ? opened : {};
     this.id = id;
     this.key = toKeyText(key);
     this.userId = key.userId;

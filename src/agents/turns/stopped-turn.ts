@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { storePartial } from "../call/answers/partial-answer.ts";
 import type { CallParts } from "../call/question.ts";
-import type { HeldTurn } from "../call/history/open-turn.ts";
+import type { HeldStoredTurn } from "../call/history/open-turn.ts";
 import { lostResult } from "../call/approvals/pending-calls.ts";
 import type { ToolEnd } from "../call/recorded-calls.ts";
 import type { LiveTurn } from "./live-turn.ts";
@@ -13,7 +13,7 @@ const stopMs = 100;
 export interface TurnRun {
   readonly turn: LiveTurn;
   readonly parts: CallParts;
-  readonly opened: HeldTurn;
+  readonly opened: HeldStoredTurn;
 }
 
 /** Ends a stopped turn: stores the answer so far, and gives every tool call a result. */
@@ -21,7 +21,7 @@ export async function finishStopped({ turn, parts, opened }: TurnRun): Promise<v
   const ends = await toEnds(parts);
   if (!turn.log.hasParts) turn.log.add({ type: "start", messageId: turn.answerId });
   for (const part of toToolEnds(opened, ends, "Stopped")) {
-    opened.recorded?.add(part as never);
+    opened.recorded.add(part as never);
     turn.log.add(part as never);
   }
   await storePartial(parts, opened, true);
@@ -35,9 +35,9 @@ export async function finishStopped({ turn, parts, opened }: TurnRun): Promise<v
  * Other failed turns have no answer.
  */
 export async function keepResults({ parts, opened }: TurnRun): Promise<void> {
-  if (!opened.open?.length) return;
+  if (opened.calls.open.length === 0) return;
   try {
-    for (const part of toToolEnds(opened, await toEnds(parts), lostResult)) opened.recorded?.add(part as never);
+    for (const part of toToolEnds(opened, await toEnds(parts), lostResult)) opened.recorded.add(part as never);
     await storePartial(parts, opened, undefined);
   } catch (error) {
     const message = "The tool results of a failed turn could not be stored";
@@ -57,11 +57,11 @@ async function toEnds({ operation }: CallParts): Promise<Map<string, ToolEnd>> {
 
 /** Returns the parts that end the open tool calls of an answer, with their results or with an error. */
 function toToolEnds(
-  { recorded, open = [], decided }: HeldTurn,
+  { recorded, calls: { open, decided } }: HeldStoredTurn,
   ends: ReadonlyMap<string, ToolEnd>,
   error: string,
 ): object[] {
-  const all = recorded?.all ?? [];
+  const { all } = recorded;
   const ended = new Set(
     all.flatMap((part) =>
       part.type === "tool-result" || part.type === "tool-error" || part.type === "tool-output-denied"
@@ -73,7 +73,7 @@ function toToolEnds(
   return [...open, ...made].flatMap((call): object[] => {
     const { toolCallId, toolName, input } = call;
     if (ended.has(toolCallId)) return [];
-    const isDenied = !("type" in call) && !call.inner && decided?.get(toolCallId)?.approved === false;
+    const isDenied = !("type" in call) && !call.inner && decided.get(toolCallId)?.approved === false;
     if (isDenied) return [{ type: "tool-output-denied", toolCallId, toolName }];
     const part = { toolCallId, toolName, input, dynamic: "dynamic" in call ? call.dynamic : undefined };
     const end = ends.get(toolCallId);

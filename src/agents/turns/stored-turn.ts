@@ -2,7 +2,7 @@ import type { Program } from "../../engine/contract/program.ts";
 import type { Execution } from "../../engine/execution.ts";
 import { toTurnsId } from "../../engine/turn-execution.ts";
 import type { AgentCall, Question } from "../call/question.ts";
-import type { HeldTurn } from "../call/history/open-turn.ts";
+import type { HeldStoredTurn } from "../call/history/open-turn.ts";
 import type { AgentCallOptions } from "../call/operation.ts";
 import type { ObjectShape } from "../schemas/object-shape.ts";
 
@@ -21,7 +21,7 @@ interface StoredTurn extends Pick<
 interface NewTurn {
   readonly id: string;
   readonly answerId: string;
-  readonly opened: HeldTurn;
+  readonly opened: HeldStoredTurn;
   /** The start time. */
   readonly at: number;
 }

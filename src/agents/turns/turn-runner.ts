@@ -1,5 +1,4 @@
-import type { WaitingAnswer } from "../call/history/turn-parts.ts";
-import type { Question } from "../call/question.ts";
+import type { CallParts, Question } from "../call/question.ts";
 import { toWaitingAnswer, type StreamPart } from "../call/answers/answer.ts";
 import { clientLeft, ServeError } from "../../core/error.ts";
 import { newId } from "../../core/id.ts";
@@ -11,7 +10,7 @@ import type { AgentCalls } from "../agent-calls.ts";
 import { stream } from "../call/call.ts";
 import type { Operation } from "../call/operation.ts";
 import { reportTool } from "../call/tool-failure.ts";
-import { openTurn, type CallOrigin, type HeldTurn } from "../call/history/open-turn.ts";
+import { openStored, type CallOrigin, type HeldDecisions, type HeldStoredTurn } from "../call/history/open-turn.ts";
 import type { AgentDefinition } from "../define.ts";
 import { toResultParts } from "../messages/result-parts.ts";
 import type { ObjectShape } from "../schemas/object-shape.ts";
@@ -96,21 +95,22 @@ export class TurnRunner {
     const leave = (): void => operation.abort(clientLeft());
     if (!release) call.signal.addEventListener("abort", leave, { once: true });
     if (!release && call.signal.aborted) leave();
-    let opened: HeldTurn | undefined;
+    let held: HeldStoredTurn | HeldDecisions | undefined;
     let turn: LiveTurn | undefined;
     try {
       const parts = await operation.unlessAborted(calls.toParts(operation));
       const question: Question = { ...call.question, turnName: id, isNew: true };
       const shape = await question.toShape?.(); // an invalid schema begins nothing
-      const opening = openTurn(parts, question);
+      const opening = openStored(parts, question);
       opening.then(
         (late) => operation.signal.aborted && void late.close(),
         () => {},
       );
-      opened = await operation.unlessAborted(opening);
+      const opened = await operation.unlessAborted(opening);
+      held = opened;
       operation.signal.throwIfAborted();
       call.signal.removeEventListener("abort", leave); // from here on, the turn has a reader that may leave
-      if (opened.waiting) return await this.#storeDecisions(start, opened, opened.waiting);
+      if (opened.type === "undecided") return await this.#storeDecisions(start, opened);
       turn = new LiveTurn(id, toKey(call.agent, call.callContext), opened);
       await this.#commit(start, { turn, parts, opened }, shape);
       return turn;
@@ -119,7 +119,7 @@ export class TurnRunner {
       release?.();
       this.#handovers.delete(id);
       if (turn) turns.remove(turn);
-      void opened?.close();
+      void held?.close();
       const failure = await calls.toFailure(operation, error);
       calls.endCall(operation);
       throw failure;
@@ -152,16 +152,13 @@ export class TurnRunner {
   }
 
   /** Stores decisions while others are missing. Returns a turn that does not run. */
-  async #storeDecisions(
-    { id, call, operation, release }: NewTurn,
-    opened: HeldTurn,
-    waiting: WaitingAnswer,
-  ): Promise<LiveTurn> {
+  async #storeDecisions({ id, call, operation, release }: NewTurn, opened: HeldDecisions): Promise<LiveTurn> {
+    const { waiting } = opened;
     release?.();
     const key = toKey(call.agent, call.callContext);
     const signal = AbortSignal.any([call.signal, operation.signal]);
     const store = async (): Promise<void> => {
-      await opened.storeQuestion?.();
+      await opened.storeQuestion();
       await opened.close();
     };
     const { suspensions, next, isElsewhere } = await this.expected.resume({ operation, waiting, key, signal, store });
@@ -202,10 +199,11 @@ export class TurnRunner {
     let { run } = handover;
     run?.turn.bind(operation);
     try {
-      operation.record({ id, records: await operation.unlessAborted(caller.openRecords("")) });
+      const records = await operation.unlessAborted(caller.openRecords(""));
+      operation.record({ id, records, maySuspend: true });
       if (!run) {
         const parts = await operation.unlessAborted(calls.toParts(operation));
-        const opened = await operation.unlessAborted(openTurn(parts, question));
+        const opened = await operation.unlessAborted(reopen(parts, question));
         run = { turn: new LiveTurn(id, toKey(agent, execution), opened), parts, opened };
         turns.add(run.turn);
       }
@@ -236,7 +234,6 @@ export class TurnRunner {
     turn.bind(operation);
     turn.isRunning = true;
     opened.listen?.(turn);
-    operation.maySuspend = true;
     const { records } = operation;
     if (!records?.found) {
       if (!run) await opened.storeQuestion?.();
@@ -262,6 +259,14 @@ export class TurnRunner {
     await opened.close(turns.isUnfinished(turn)); // before its readers know it
     turn.log.fail(failure);
   }
+}
+
+/** Opens a stored turn again. Its calls are decided. */
+async function reopen(parts: CallParts, question: Question): Promise<HeldStoredTurn> {
+  const turn = await openStored(parts, question);
+  if (turn.type === "stored") return turn;
+  void turn.close();
+  throw new ServeError(409, "The turn has ended", { retry: false });
 }
 
 const toKey = (

@@ -44,28 +44,31 @@ export async function finish(
   for (const { warnings } of steps) if (warnings?.length) operation.context.logger.warn("Model warnings", { warnings });
   operation.span?.set(toUsageAttributes(usage.inputTokens, usage.outputTokens));
   // The answer is not complete: the turn that continues it makes its text.
-  const isOpen = turn.store !== undefined && openApprovals(responseMessages).length + waiting.size > 0;
+  const isStored = turn.type === "stored";
+  const isOpen = isStored && openApprovals(responseMessages).length + waiting.size > 0;
   const object = shape && !isOpen ? await shape.read(text) : undefined;
   await operation.hook("onEnd", { text, finishReason, usage, steps });
   operation.signal.throwIfAborted();
-  const pending = await turn.store?.({
-    id: turn.answerId(),
-    models: responseMessages,
-    usage: toUsage(usage),
-    at: operation.clock.now(),
-    stopped: operation.records?.wasStopped || undefined,
-    executions: toExecutions(operation, (toolCallId) => waiting.get(toolCallId) instanceof SuspendedCall),
-    waiting,
-    toParts: async (before) => {
-      const parts = await toUiParts(call, before, recorded ?? toAnswerParts(result), responseMessages);
-      return shape && !isOpen ? withObject(parts, object) : parts;
-    },
-  });
-  const approvals = (pending ?? [])
+  const pending = isStored
+    ? await turn.store({
+        id: turn.answerId(),
+        models: responseMessages,
+        usage: toUsage(usage),
+        at: operation.clock.now(),
+        stopped: operation.records?.wasStopped || undefined,
+        executions: toExecutions(operation, (toolCallId) => waiting.get(toolCallId) instanceof SuspendedCall),
+        waiting,
+        toParts: async (before) => {
+          const parts = await toUiParts(call, before, recorded ?? toAnswerParts(result), responseMessages);
+          return shape && !isOpen ? withObject(parts, object) : parts;
+        },
+      })
+    : [];
+  const approvals = pending
     .filter(({ type }) => type === "approval")
     .map((one) => toApproval({ ...one, input: JSON.parse(one.input) as unknown }));
-  const models = withRequests([...(turn.continued ?? []), ...responseMessages], waiting);
-  const open = !turn.store && operation.mayWait && openApprovals(models).length > 0 ? models : undefined;
+  const models = withRequests([...(turn.type === "continued" ? turn.models : []), ...responseMessages], waiting);
+  const open = !isStored && operation.mayWait && openApprovals(models).length > 0 ? models : undefined;
   return { text, object, finishReason, usage, steps, approvals, suspensions, open };
 }
 

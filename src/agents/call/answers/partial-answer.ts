@@ -3,24 +3,24 @@ import { toErrorMessage } from "../../../core/error.ts";
 import type { CallOutcome } from "../../../engine/stored/pending-calls.ts";
 import type { SdkPart } from "../../messages/answer-parts.ts";
 import { continueParts, toStopped } from "../../messages/ui-stream.ts";
-import type { HeldTurn } from "../history/open-turn.ts";
+import type { HeldStoredTurn } from "../history/open-turn.ts";
 import type { CallParts } from "../question.ts";
 import { toExecutions } from "./finish.ts";
 
 /** Stores the part of an answer that was made before the turn was stopped, or has failed. */
 export async function storePartial(
   { agent: { sdk }, operation }: CallParts,
-  turn: HeldTurn,
+  turn: HeldStoredTurn,
   stopped: true | undefined,
 ): Promise<void> {
-  const answer = turn.recorded?.all ?? [];
+  const answer = turn.recorded.all;
   const { early, own } = splitResults(answer);
   const parts = toStopped(await continueParts(sdk, [], own));
   if (parts.length === 0 && early.length === 0) return;
   const models = await sdk.convertToModelMessages([{ role: "assistant", parts }], { ignoreIncompleteToolCalls: true });
-  await turn.store?.({
+  await turn.store({
     id: turn.answerId(),
-    models: [...toResultMessages(early, turn.decided), ...models],
+    models: [...toResultMessages(early, turn.calls.decided), ...models],
     at: operation.clock.now(),
     stopped,
     isPartial: true,
@@ -49,14 +49,11 @@ function splitResults(answer: readonly SdkPart[]): { early: ResultPart[]; own: S
 }
 
 /** Returns the message of the model that has such results. */
-function toResultMessages(
-  results: readonly ResultPart[],
-  decided: ReadonlyMap<string, CallOutcome> | undefined,
-): ModelMessage[] {
+function toResultMessages(results: readonly ResultPart[], decided: ReadonlyMap<string, CallOutcome>): ModelMessage[] {
   if (results.length === 0) return [];
   const content = results.map((part) => {
     const { toolCallId, toolName } = part;
-    const reason = decided?.get(toolCallId)?.reason;
+    const reason = decided.get(toolCallId)?.reason;
     return { type: "tool-result" as const, toolCallId, toolName, output: toOutput(part, reason) };
   });
   return [{ role: "tool", content }];

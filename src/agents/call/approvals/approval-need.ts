@@ -12,32 +12,30 @@ const cannotWait = "This tool needs an approval, and a call without a stored con
  * N1. The author's function is asked once for each call. Its answer is recorded, so that a turn that is repeated after a crash
  *     gets the same one. A call that was approved is not asked about again.
  * N2. If it fails, the call fails as its tool would, and the failure is logged once. The tool does not run.
- * N3. A call that cannot wait is denied (`toDenial`). `refusals` makes sure that its tool does not run in any case.
+ * N3. A call that cannot wait is denied (`toDenials`). Its refusal makes sure that its tool does not run in any case.
  */
 export async function needsApproval(operation: Operation, call: ToolCallName, ask: () => unknown): Promise<boolean> {
   const { records } = operation;
   const { name, toolCallId } = call;
   const toNeed = (): Promise<ApprovalNeed> => askNeed(operation, call, ask);
   if (operation.outcomeOf(toolCallId)) return true;
-  operation.refusals?.delete(toRefusal(name, toolCallId)); // some providers use an id again
+  operation.approvals.forget(name, toolCallId);
   const need = await (records ? records.needApproval(toolCallId, toNeed) : toNeed());
   if ("error" in need) {
-    (operation.refusals ??= new Map()).set(toRefusal(name, toolCallId), need.error);
+    operation.approvals.refuse(name, toolCallId, need.error);
     return false;
   }
   if (!need.isNeeded) return false;
-  if (!operation.mayWait) (operation.refusals ??= new Map()).set(toRefusal(name, toolCallId), cannotWait);
-  operation.nextApproval = toolCallId;
+  if (!operation.mayWait) operation.approvals.refuse(name, toolCallId, cannotWait);
+  operation.approvals.request(toolCallId);
   return true;
 }
 
 /** Throws if the tool of a call must not run. */
-export function refuse({ refusals }: Operation, name: string, toolCallId: string): void {
-  const reason = refusals?.get(toRefusal(name, toolCallId));
+export function refuse({ approvals }: Operation, name: string, toolCallId: string): void {
+  const reason = approvals.reasonOf(name, toolCallId);
   if (reason !== undefined) throw new ToolFailure(reason);
 }
-/** The key of a refusal. A later call of another tool may have the same id. */
-const toRefusal = (name: string, toolCallId: string): string => JSON.stringify([name, toolCallId]);
 
 async function askNeed(operation: Operation, call: ToolCallName, ask: () => unknown): Promise<ApprovalNeed> {
   try {

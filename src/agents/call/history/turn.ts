@@ -7,7 +7,7 @@ import {
   type StoredMessage,
   type Turn,
 } from "../../../engine/contract/conversations.ts";
-import type { CallOutcome, DecidedCall, PendingCall } from "../../../engine/stored/pending-calls.ts";
+import type { DecidedCall, PendingCall } from "../../../engine/stored/pending-calls.ts";
 import { yieldAfter } from "../../messages/long-text.ts";
 import { toTitle } from "../../../engine/stored/stored-conversation.ts";
 import type { StoredUiMessage, UiParts } from "../../messages/ui-message.ts";
@@ -16,6 +16,7 @@ import { continueMessage, supersede } from "./continue-message.ts";
 import { answerDraft, toDrafts, toStored, type Draft, type TurnAnswer } from "./draft.ts";
 import { invalid, withUrls } from "./files.ts";
 import { toRunnable } from "../approvals/inner-requests.ts";
+import type { ContinuedCalls } from "../approvals/tool-approvals.ts";
 import { openCalls, partsOf, toPrompt, type ClientMessage } from "./messages.ts";
 import { openApprovals, toPendingCalls, toResponses, type OpenApproval } from "../approvals/pending-calls.ts";
 import type { Fresh, Row, Sized, TurnInput, TurnStore, WaitingAnswer } from "./turn-parts.ts";
@@ -26,60 +27,77 @@ export interface ShownMessages {
   readonly fresh: readonly StoredUiMessage[];
 }
 
-/** A turn that is ready for the model. */
-export interface OpenTurn {
+/** A turn without a stored conversation. */
+export interface FreeTurn {
+  readonly type: "free";
   readonly prompt: ModelMessage[];
   /** The id of the assistant message that the answer continues, if the client sent results of its own tools. */
-  readonly continues?: string | undefined;
-  /** The messages that the answer continues, if it is not stored. */
-  readonly continued?: readonly ModelMessage[] | undefined;
-  /** Stores the messages of the turn. Returns the calls that wait. Undefined if it has no stored conversation. */
-  readonly store?: ((answer: TurnAnswer) => Promise<readonly PendingCall[]>) | undefined;
-  /** Stores the messages and decisions of the user, before the answer. Undefined if there are none, or if they replace others. */
-  readonly storeQuestion?: (() => Promise<void>) | undefined;
-  /** The id of the user's message. */
-  readonly questionId?: string | undefined;
-  /** The time of the user's message. */
-  readonly at?: number | undefined;
-  /** The parts of the message that the answer continues, with the results that the client sent. */
-  readonly before?: UiParts | undefined;
-  /** The messages that a reader is shown before the answer. @default those of the conversation */
-  readonly shown?: ShownMessages | undefined;
+  readonly continues: string | undefined;
+}
+
+/** A turn that continues an answer which is not stored. */
+export interface ContinuedTurn {
+  readonly type: "continued";
+  readonly prompt: ModelMessage[];
+  /** The messages that the answer continues. */
+  readonly models: readonly ModelMessage[];
+  readonly calls: ContinuedCalls;
+}
+
+/** A turn of a stored conversation. */
+export interface StoredTurn {
+  readonly type: "stored";
+  readonly prompt: ModelMessage[];
+  /** The id of the stored answer that it continues, if it does. */
+  readonly continues: string | undefined;
+  /** The parts of that answer, with the results that the client sent. */
+  readonly before: UiParts | undefined;
+  /** The calls of that answer. */
+  readonly calls: ContinuedCalls;
+  /** The outcomes of these calls, and the results of those that have waited for an execution. */
+  readonly outcomes: readonly DecidedCall[] | undefined;
+  readonly results: readonly ModelMessage[] | undefined;
+  /** The id of the user's message, and its time. */
+  readonly questionId: string | undefined;
+  readonly at: number;
+  /** The messages that a reader is shown before the answer. Undefined for those of the conversation. */
+  readonly shown: ShownMessages | undefined;
   /** True if only the last message of the client is needed: the others are stored, or count for nothing. */
-  readonly isLastEnough?: boolean;
-  /** The outcomes of the calls that the turn continues. */
-  readonly outcomes?: readonly DecidedCall[] | undefined;
-  /** The calls that the turn continues. */
-  readonly open?: readonly OpenApproval[] | undefined;
-  /** The outcomes, by the id of the tool call. */
-  readonly decided?: ReadonlyMap<string, CallOutcome> | undefined;
-  /** The results of calls that have waited for an execution. */
-  readonly results?: readonly ModelMessage[] | undefined;
-  /** The answer that waits for more decisions. With it, no turn begins. */
-  readonly waiting?: WaitingAnswer | undefined;
+  readonly isLastEnough: boolean;
+  /** Stores the messages and decisions of the user, before the answer. Undefined if there are none, or if they replace others. */
+  readonly storeQuestion: (() => Promise<void>) | undefined;
+  /** Stores the messages of the turn. Returns the calls that wait. */
+  store(answer: TurnAnswer): Promise<readonly PendingCall[]>;
+}
+
+/** Decisions after which the answer still waits: no turn begins. */
+export interface UndecidedTurn {
+  readonly type: "undecided";
+  readonly waiting: WaitingAnswer;
+  readonly storeQuestion: () => Promise<void>;
 }
 
 /** Opens a turn without a stored conversation. The prompt is what the client sent. */
-export function freeTurn({ messages, trusted }: TurnInput): OpenTurn {
+export function freeTurn({ messages, trusted }: TurnInput): FreeTurn {
   const sent = messages.flatMap(({ models }) => models);
   if (!trusted) refuseApprovals(sent);
   const { role, id } = messages.at(-1)!;
-  return { prompt: toPrompt(sent), continues: role === "assistant" ? id : undefined };
+  return { type: "free", prompt: toPrompt(sent), continues: role === "assistant" ? id : undefined };
 }
 
 /** Continues an answer to a question of the author's code that is not stored in a conversation. */
-export function continuedTurn(question: readonly ClientMessage[], { models, outcomes }: ContinuedCall): OpenTurn {
+export function continuedTurn(question: readonly ClientMessage[], { models, outcomes }: ContinuedCall): ContinuedTurn {
   const open = openApprovals(models);
   const continued = [...models, ...toResponses(outcomes)];
   const prompt = toPrompt(toRunnable([...question.flatMap((message) => message.models), ...continued]));
-  return { prompt, continued, open, decided: toDecided({ drafts: [], open, outcomes }) };
+  return { type: "continued", prompt, models: continued, calls: toCalls(open, outcomes) };
 }
 
 /**
  * Opens a turn of a stored conversation. Only the client's last message is new: the others can be forged and are
  * already stored.
  */
-export async function storedTurn(store: TurnStore, input: TurnInput): Promise<OpenTurn> {
+export async function storedTurn(store: TurnStore, input: TurnInput): Promise<StoredTurn | UndecidedTurn> {
   const { turn } = store;
   const { history, until: found } = await findPlace(store, input, input.messages.at(-1));
   const rows: Row[] = [];
@@ -92,7 +110,7 @@ export async function storedTurn(store: TurnStore, input: TurnInput): Promise<Op
   const { changed, decided } = changes ?? {};
   if (waiting) {
     const storeQuestion = () => turn.store([], undefined, { changed, decided, isBeginning: true });
-    return { prompt: [], continues: waiting.messageId, waiting, storeQuestion };
+    return { type: "undecided", waiting, storeQuestion };
   }
   if (changes?.models) rows.push({ ...rows.pop()!, models: changes.models });
   const stored: StoredMessage[] = [];
@@ -111,6 +129,7 @@ export async function storedTurn(store: TurnStore, input: TurnInput): Promise<Op
     isNew = false;
   };
   return {
+    type: "stored",
     prompt,
     continues: open?.id,
     before: open?.parts,
@@ -119,9 +138,8 @@ export async function storedTurn(store: TurnStore, input: TurnInput): Promise<Op
     shown: until === undefined ? undefined : { until, fresh: (open ? drafts.slice(0, -1) : drafts).map(toUi) },
     isLastEnough: history.stored && !input.trusted,
     outcomes: fromInput.outcomes,
-    open: fromInput.open,
     results: fromInput.results,
-    decided: toDecided(fromInput),
+    calls: toCalls(fromInput.open, fromInput.outcomes),
     storeQuestion: open
       ? changes && (() => storeAll([], undefined, { isBeginning: true }))
       : until !== undefined || drafts.length === 0
@@ -142,9 +160,9 @@ export async function storedTurn(store: TurnStore, input: TurnInput): Promise<Op
   };
 }
 
-function toDecided({ open = [], outcomes = [] }: Fresh): Map<string, CallOutcome> {
+function toCalls(open: readonly OpenApproval[] = [], outcomes: readonly DecidedCall[] = []): ContinuedCalls {
   const calls = new Map(open.map(({ id, toolCallId }) => [id, toolCallId]));
-  return new Map(outcomes.map(({ id, outcome }) => [calls.get(id) ?? "", outcome]));
+  return { open, decided: new Map(outcomes.map(({ id, outcome }) => [calls.get(id) ?? "", outcome])) };
 }
 
 const toUi = ({ id, role, metadata, parts }: Draft): StoredUiMessage => ({ id, role, metadata, parts });
