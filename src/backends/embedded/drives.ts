@@ -167,8 +167,8 @@ export class Drives implements DriveHost {
   }
 
   publish(drive: Drive, change: Change, commit: Commit): void {
-    if (change.row?.body) this.slots.grow(drive, toWeight(change.row.body));
     this.changed(drive.execution.id);
+    if (change.row?.body) this.slots.grow(drive, toWeight(change.row.body));
     this.publisher.publish(drive.execution.id, change, commit, drive);
     if (change.transitions.some(({ to }) => to === "running")) this.#enter(drive);
   }

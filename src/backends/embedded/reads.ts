@@ -49,12 +49,13 @@ export class Reads {
   async settled(id: string, afterEpoch: number, signal?: AbortSignal): Promise<ExecutionState> {
     const known = this.#parts.known();
     if (known) await known;
-    const state = this.committed(id);
+    const { drives, store } = this.#parts;
+    const drive = drives.get(id);
+    const state = drive?.committed ?? store.state(id);
     if (!state) throw notFound(`Execution ${id} not found`);
-    if (state.status !== "running" && state.epoch > afterEpoch && !this.#parts.drives.publisher.isUnannounced(state))
-      return state;
-    if (state.status === "running" && !this.#isDriven(id)) throw this.#parts.drives.toAnswer(toNotDriven(id));
-    return this.#parts.drives.publisher.waiters.next(id, afterEpoch, signal);
+    if (state.status !== "running" && state.epoch > afterEpoch && !drives.publisher.isUnannounced(state)) return state;
+    if (state.status === "running" && !drive && !this.#isWaiting(id)) throw drives.toAnswer(toNotDriven(id));
+    return drives.publisher.waiters.next(id, afterEpoch, signal);
   }
 
   events(
@@ -68,8 +69,7 @@ export class Reads {
       this.#parts.known()?.then(() => readPage(after)) ?? readPage(after);
     const isRunning = (): boolean =>
       this.#parts.drives.get(id)?.committed.status === "running" ||
-      this.#parts.waiting.has(id) ||
-      (this.#parts.store.state(id)?.status === "running" && this.#isResting(id));
+      (this.#parts.store.state(id)?.status === "running" && this.#isWaiting(id));
     const isOpen = (): boolean => isRunning() || (until === "end" && this.committed(id)?.status === "suspended");
     return readEvents({ read, isOpen }, this.#parts.drives.publisher.readers.open(id, signal), afterSeq);
   }
@@ -89,13 +89,11 @@ export class Reads {
     return execution && readPosition(execution, store.journals.history(id), waiting.programOf(execution.workflowId));
   }
 
-  /** True if an execution has a drive, or will have one. */
-  #isDriven(id: string): boolean {
-    return this.#parts.drives.get(id) !== undefined || this.#parts.waiting.has(id) || this.#isResting(id);
-  }
-  /** True if an execution waits for the end of a retry delay, and has no drive. */
-  #isResting(id: string): boolean {
-    const number = this.#parts.store.journals.numberOf(id);
-    return number !== undefined && this.#parts.store.waits.hasTimer(number);
+  /** True if a running execution has no drive yet: it waits for its turn, or for the end of a rest. */
+  #isWaiting(id: string): boolean {
+    const { waiting, store } = this.#parts;
+    if (waiting.has(id)) return true;
+    const number = store.journals.numberOf(id);
+    return number !== undefined && store.waits.hasTimer(number);
   }
 }

@@ -77,7 +77,7 @@ export function startRetention(retention: Retention, parts: RetentionParts): () 
 /** The executions of one transaction: few, so that requests do not notice. */
 const atOnce = 100;
 
-export interface SteadyClockOptions {
+interface SteadyClockOptions {
   readonly clock: Clock;
   /** A difference to the monotonic clock that is followed at once. Larger ones are jumps. */
   readonly toleranceMs: number;
@@ -86,7 +86,7 @@ export interface SteadyClockOptions {
 }
 
 /** The time of the wall clock, in which a jump counts only once it has lasted. */
-export function createSteadyClock({ clock, toleranceMs, confirmMs }: SteadyClockOptions): () => number {
+function createSteadyClock({ clock, toleranceMs, confirmMs }: SteadyClockOptions): () => number {
   let offset = clock.now() - clock.monotonic();
   let jump: { readonly offset: number; readonly since: number } | undefined;
   return () => {

@@ -128,7 +128,7 @@ interface InFlight {
  * O2. Code of the walk continues after a wait only when it has its slot again. Code beside a wait of the same attempt counts
  *     as waiting: its promises do not tell.
  */
-export class OutsideWaits {
+class OutsideWaits {
   readonly #slot: WalkSlot;
   /** The attempts in flight. */
   readonly #attempts: ReadonlyMap<string, InFlight>;

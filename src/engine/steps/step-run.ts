@@ -244,7 +244,7 @@ function toCollected({ value, isReplaced }: SharedValue, error: string | undefin
 }
 
 /** The array of values. */
-export const joinShared = (values: readonly SharedValue[]): SharedValue => ({
+const joinShared = (values: readonly SharedValue[]): SharedValue => ({
   value: joinValues(values.map(({ value }) => value)),
   isReplaced: values.some(({ isReplaced }) => isReplaced),
 });

@@ -231,7 +231,7 @@ interface RemovalParts {
  *     meanwhile, the next one removes the rest (`Retention`).
  * RC3. It resolves when nothing is left.
  */
-export async function removeConversation(parts: RemovalParts): Promise<boolean> {
+async function removeConversation(parts: RemovalParts): Promise<boolean> {
   const { store, key, today, turns, dropTurn, write } = parts;
   const { conversations } = store;
   const { number, isPurged } = await write(

@@ -42,7 +42,7 @@ export async function openFile({ path, durability, logger, signal, ...calls }: F
 }
 
 /** Creates the folder of the file, for its owner only, and keeps it out of version control. An existing one stays as it is. */
-export function prepareFolder(folder: string): void {
+function prepareFolder(folder: string): void {
   if (existsSync(folder)) return;
   mkdirSync(folder, { recursive: true, mode: 0o700 });
   writeFileSync(join(folder, ".gitignore"), "*\n");
