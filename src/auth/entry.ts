@@ -21,8 +21,8 @@ export function readEntry(text: unknown): Entry | undefined {
   try {
     const [registered] = new H3().all(path, () => {})["~routes"];
     // Uppercase escapes, as in `readingsOf`.
-    const written = registered!.route!.replace(/%[0-9a-f]{2}/gi, (escape) => escape.toUpperCase());
-    return { method: method === "ALL" ? "" : method, path: written };
+    const written = registered?.route?.replace(/%[0-9a-f]{2}/gi, (escape) => escape.toUpperCase());
+    return written === undefined ? undefined : { method: method === "ALL" ? "" : method, path: written };
   } catch {
     return undefined;
   }

@@ -102,11 +102,12 @@ export function jwtAuth(options: JwtAuthOptions): AuthProvider {
   const key = toKey(secret, "jwtAuth()");
   // Checked above: beside a secret, each algorithm is one of `algorithms`.
   const allowed = (verifyOptions.algorithms as readonly JwtAlgorithm[] | undefined) ?? ["HS256"];
+  const [algorithm = "HS256"] = allowed;
   const provider: JwtProvider = {
     ...create(key, allowed),
     [signing]: {
       isWeak: Buffer.byteLength(secret) < 32,
-      defaults: { algorithm: allowed[0]!, audience, issuer },
+      defaults: { algorithm, audience, issuer },
       sign: (payload, asked) => sign(payload, key, asked),
     },
   };
@@ -120,7 +121,7 @@ function toPublicKey(
   try {
     const { key, fitting } = readPublicKey(pem);
     const other = asked?.find((name) => !fitting.some((one) => one === name));
-    if (other === undefined) return { key, allowed: asked ?? [fitting[0]!] };
+    if (other === undefined) return { key, allowed: asked ?? fitting.slice(0, 1) };
     throw new TypeError(`expected a key for ${other}, found one for ${fitting.join(", ")}`);
   } catch (error) {
     throw new TypeError(`jwtAuth(): publicKey: ${(error as Error).message}`, { cause: error });

@@ -80,7 +80,8 @@ export const durationRule = 'a duration such as "30m", "12h" or "7d"';
 /** Parses a duration such as `"7d"` to milliseconds. Returns undefined for any other value. */
 export function fromDuration(text: unknown): number | undefined {
   const [, count, unit] = /^(\d{1,9})(ms|s|m|h|d|w)$/.exec(typeof text === "string" ? text : "") ?? [];
-  return count && unit ? Number(count) * units[unit]! : undefined;
+  const size = units[unit ?? ""];
+  return count && size ? Number(count) * size : undefined;
 }
 
 /** The max delay of a Node timer. With a longer one it fires at once. */

@@ -132,7 +132,7 @@ function checkPlain(value: unknown, place: string, ancestors: object[]): void {
     case "object":
       break;
     default:
-      throw unstorable(place, named[typeof value]!);
+      throw unstorable(place, named[typeof value] ?? typeof value);
   }
   if (value === null) return;
   if (ancestors.includes(value)) throw unstorable(place, "a circular reference");

@@ -60,7 +60,7 @@ export function createCors(options: CorsOptions | false | undefined): Cors {
         headers.push(...granted);
         headers.push([
           "access-control-allow-methods",
-          allowMethods?.join(", ") ?? request.headers.get("access-control-request-method")!,
+          allowMethods?.join(", ") ?? request.headers.get("access-control-request-method") ?? "",
         ]);
         if (allowHeaders) headers.push(["access-control-allow-headers", allowHeaders.join(", ")]);
         else if (wanted) headers.push(["access-control-allow-headers", wanted]);

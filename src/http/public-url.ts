@@ -42,7 +42,7 @@ export function createPublicUrlReader({ trustedProxies, basePath = "" }: PublicU
 /** Each proxy may append its value to a list. Returns the value from the outermost trusted proxy. */
 function toHopValue(header: string | null, hops: number): string {
   const values = (header ?? "").split(",");
-  return values[Math.max(0, values.length - hops)]!.trim();
+  return (values.at(-hops) ?? values[0] ?? "").trim();
 }
 
 const isHostName = (text: string): boolean =>

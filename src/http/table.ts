@@ -47,9 +47,10 @@ const none: Record<string, string> = {};
 function decode(params: Record<string, string> | undefined): Record<string, string> {
   if (!params) return none;
   for (const name in params) {
-    if (!params[name]!.includes("%")) continue;
+    const value = params[name];
+    if (!value?.includes("%")) continue;
     try {
-      params[name] = decodeURIComponent(params[name]!);
+      params[name] = decodeURIComponent(value);
     } catch (cause) {
       throw badRequest(`Invalid path: ${name} is not percent-encoded UTF-8`, cause);
     }

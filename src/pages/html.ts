@@ -10,9 +10,7 @@ export type Content = Html | string | number | undefined | false | readonly Cont
 
 /** A template tag that escapes its values, except `Html`. */
 export function html(strings: TemplateStringsArray, ...values: readonly Content[]): Html {
-  let text = strings[0]!;
-  for (const [index, value] of values.entries()) text += toText(value) + strings[index + 1]!;
-  return new Html(text);
+  return new Html(strings.map((text, index) => text + toText(values[index])).join(""));
 }
 
 function toText(content: Content): string {

@@ -37,7 +37,7 @@ export function pageRoutes({ version, routes, problem = () => undefined, home }:
   const read = createUiFiles();
   const hasHome = ({ replaced }: Catalog): boolean => home !== undefined && !replaced.has("GET /console");
   const toHome = async ({ request, snapshot }: HomeRequest): Promise<Page | undefined> =>
-    hasHome(snapshot) ? home!(request, toLink(request, snapshot)) : undefined;
+    hasHome(snapshot) ? home?.(request, toLink(request, snapshot)) : undefined;
   return [
     defineRoute({
       method: "GET",

@@ -159,7 +159,7 @@ export const http: readonly Mutation[] = [
   {
     breaks: "The prefix of a proxy that is not trusted is used",
     file: "src/http/public-url.ts",
-    find: `values[Math.max(0, values.length - hops)]!`,
+    find: `(values.at(-hops) ?? values[0] ?? "")`,
     replace: `values[0]!`,
     suite: "test/pages/public-url.test.ts",
   },

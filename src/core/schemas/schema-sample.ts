@@ -116,7 +116,7 @@ function toNumber(schema: Schema, text: string | undefined): number {
   const wanted = isInteger ? Math.trunc(found) : found;
   const first = text === undefined ? [1] : [wanted, Math.min(Math.max(wanted, min), max)];
   const tried = [...first, min, min + (step || 1), (min + max) / 2, max, max - (step || 1)];
-  return tried.map(fit).find(isRight) ?? first[0]!;
+  return tried.map(fit).find(isRight) ?? (text === undefined ? 1 : wanted);
 }
 
 function toText({ format, minLength, maxLength }: Schema, wanted: string | undefined, maxText: number): string {

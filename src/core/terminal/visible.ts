@@ -14,7 +14,7 @@ export function toVisible(
 ): string {
   return cut(text, max).replace(unsafe, (letter) => {
     if (allowed.includes(letter)) return letter;
-    const code = letter.codePointAt(0)!.toString(16);
+    const code = (letter.codePointAt(0) ?? 0).toString(16);
     if (code.length > 4) return `\\u{${code}}`;
     return code.length > 2 ? `\\u${code.padStart(4, "0")}` : `\\x${code.padStart(2, "0")}`;
   });

@@ -49,7 +49,7 @@ export class ExportQueue implements SpanProcessor {
       maxQueueSize: settings.queueSpans,
       maxExportBatchSize: settings.batchSpans,
       scheduledDelayMillis: settings.delayMs,
-      exportTimeoutMillis: settings.timeoutMs + 1_000, // the exporter itself ends in time
+      exportTimeoutMillis: 2 * settings.timeoutMs, // the exporter itself ends earlier, after its last retry
     });
   }
 

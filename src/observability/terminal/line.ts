@@ -4,9 +4,11 @@ import type { LogRecord } from "../record.ts";
 import { dim, plain, type Part, type Style } from "./text.ts";
 
 /** The line of a record. A `text` behind the parts is wrapped, otherwise the line is cut to the width of the terminal. */
-export interface Line {
+interface LineText {
   readonly parts: readonly Part[];
   readonly text?: string | undefined;
+}
+export interface Line extends LineText {
   /** True if `data` is part of the line. */
   readonly hasData: boolean;
 }
@@ -20,56 +22,41 @@ function toReason({ reason, kind, wakeAt, event }: Readonly<Record<string, unkno
 
 /** Composes the line of a record. `isShort` shortens generated ids. */
 export function toLine(record: LogRecord, headline: string | undefined, isShort = false): Line {
-  const { message } = record;
-  const data = (record.data ?? {}) as Readonly<Record<string, unknown>>;
   const subject = toSubject(record, isShort);
+  const known = toKnownLine(record, subject, headline);
+  if (known) return { ...known, hasData: true };
+  const text = [show(record.message), headline].filter(Boolean).join(": ");
+  return { parts: toWhere(record, subject), text, hasData: false };
+}
+
+/** Composes the line of the server's own records about requests, executions and steps. */
+function toKnownLine(record: LogRecord, subject: Part, headline: string | undefined): LineText | undefined {
+  const { message, stepId } = record;
+  const data = (record.data ?? {}) as Readonly<Record<string, unknown>>;
+  const at = stepId ? ` at ${show(stepId)}` : "";
+  const failed = { parts: [subject, { text: "failed", style: "red" } as const], text: `${at}: ${headline}` };
   switch (message) {
     case "Request completed":
-      return { parts: toRequest(data), hasData: true };
-    case "Execution suspended": {
-      const at = record.stepId ? ` at ${show(record.stepId)}` : "";
-      const verb = { text: "suspended", style: "yellow" } as const;
-      return { parts: [subject, verb, plain(`${at}: ${toReason(data)}`)], hasData: true };
-    }
+      return { parts: toRequest(data) };
+    case "Execution suspended":
+      return { parts: [subject, { text: "suspended", style: "yellow" }, plain(`${at}: ${toReason(data)}`)] };
     case "Execution completed":
-      return {
-        parts: [subject, { text: "completed", style: "green" }, dim(` ${toDuration(data["ms"])}`)],
-        hasData: true,
-      };
+      return { parts: [subject, { text: "completed", style: "green" }, dim(` ${toDuration(data["ms"])}`)] };
     case "Execution cancelled":
-      return {
-        parts: [subject, { text: "cancelled", style: "yellow" }, plain(`: ${show(data["reason"])}`)],
-        hasData: true,
-      };
+      return { parts: [subject, { text: "cancelled", style: "yellow" }, plain(`: ${show(data["reason"])}`)] };
     case "Execution failed":
-      return { ...toFailure(record, subject, headline), hasData: true };
+      return failed;
     case "Step failed":
-      if (!data["isTolerated"]) return { ...toFailure(record, subject, headline), hasData: true };
-      return {
-        parts: [subject, plain(show(record.stepId))],
-        text: ` failed: ${headline}`,
-        hasData: true,
-      };
+      if (!data["isTolerated"]) return failed;
+      return { parts: [subject, plain(show(stepId))], text: ` failed: ${headline}` };
     case "Step attempt failed": {
       const { attempt, attempts, delayMs } = data;
       const when = `attempt ${Number(attempt) + 1} of ${show(attempts)} in ${toDuration(delayMs)}`;
-      return {
-        parts: [subject, plain(`${show(record.stepId)}: `), { text: when, style: "yellow" }, plain(`: ${headline}`)],
-        hasData: true,
-      };
+      return { parts: [subject, plain(`${show(stepId)}: `), { text: when, style: "yellow" }, plain(`: ${headline}`)] };
     }
     default:
-      return {
-        parts: toWhere(record, subject),
-        text: [show(message), headline].filter(Boolean).join(": "),
-        hasData: false,
-      };
+      return undefined;
   }
-}
-
-function toFailure({ stepId }: LogRecord, subject: Part, headline: string | undefined): Omit<Line, "hasData"> {
-  const at = stepId ? ` at ${show(stepId)}` : "";
-  return { parts: [subject, { text: "failed", style: "red" }], text: `${at}: ${headline}` };
 }
 
 function toRequest({ method, route, status, ms, stream }: Readonly<Record<string, unknown>>): Part[] {

@@ -15,11 +15,12 @@ export interface AdoptedSchema {
  * reader of the document call another server. Without the reference, that place accepts any value.
  */
 export function adoptSchema(schema: Json, wanted: string, toName: (wanted: string) => string): AdoptedSchema {
-  const names = new Map<unknown, string>([[schema, toName(wanted)]]);
+  const ownName = toName(wanted);
+  const names = new Map<unknown, string>([[schema, ownName]]);
   const components: Record<string, Json> = {};
   // A Map is iterated in the order of its entries, including those that are added on the way.
   for (const [part, name] of names) components[name] = adopt(part, 0) as Json; // an object stays an object
-  return { name: names.get(schema)!, components };
+  return { name: ownName, components };
 
   function adopt(value: unknown, depth: number): unknown {
     if (!isObject(value)) return value;
@@ -40,7 +41,7 @@ export function adoptSchema(schema: Json, wanted: string, toName: (wanted: strin
   }
 
   function toPartName(part: Json, ref: string): string {
-    const name = names.get(part) ?? toName(wanted + (toPascalCase(ref.split("/").at(-1)!) || "Part"));
+    const name = names.get(part) ?? toName(wanted + (toPascalCase(ref.split("/").at(-1) ?? "") || "Part"));
     names.set(part, name);
     return name;
   }

@@ -45,13 +45,14 @@ export function toWorkflowOperations({ id, name, purpose, inputSchema, ...rest }
     body: { property: "input", isRequired: true, schemas: [inputSchema] },
   };
   const schemas = toResumeSchemas(rest);
-  if (schemas.length === 0) return [execute];
+  const [first] = schemas;
+  if (!first) return [execute];
   const resume: OwnOperation = {
     ...shared,
     pattern: resumePattern,
     operationId: `resume-workflow-${id}`,
     summary: `Resume ${title}`,
-    example: toBodyExample("resumeData", schemas[0]!),
+    example: toBodyExample("resumeData", first),
     body: { property: "resumeData", isRequired: false, schemas },
   };
   return [execute, resume];
