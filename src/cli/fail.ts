@@ -24,7 +24,7 @@ export function fail(error: unknown, { debug, frame, json }: FailOptions = {}): 
   process.exitCode = error instanceof UsageError ? exitCodes.usage : exitCodes.failed;
   if (json) return writeRecord({ message, hint });
   writeError({ message, hint, frame: place && toFrame(place) });
-  // The stack of an error in the user's code is more useful than that of the error that wraps it.
+  // The stack of an error in the user's code is more useful than the stack of its wrapper.
   const trace = cause instanceof Error ? cause.stack : stack;
   if (debug && trace) process.stderr.write(`${colors.dim(toVisible(trace, { allowed: "\n\t" }))}\n`);
 }

@@ -6,7 +6,7 @@ import { UserError } from "../core/user-error.ts";
 import { toVisibleJson } from "../core/terminal/visible.ts";
 import { toTerminalLines } from "../observability/terminal/terminal.ts";
 import { InterruptError, interruptible } from "./call/call.ts";
-import { createClient } from "./call/client.ts";
+import { Client } from "./call/client.ts";
 import { ConnectionError } from "./call/failure.ts";
 import { toTarget, type Target } from "./call/target.ts";
 import { colors } from "./colors.ts";
@@ -27,7 +27,7 @@ export interface LogsFlags {
 /** Prints the newest log records of a server, and new ones as they are logged with `--follow`. */
 export async function logs(flags: LogsFlags): Promise<void> {
   const target = toTarget(flags);
-  const client = createClient(target, note);
+  const client = new Client(target, note);
   const query = toQuery(flags);
   const printed = new Printed(flags.json ?? false);
   // Over HTTP first: a socket that is refused says nothing about the reason.
@@ -71,7 +71,7 @@ const note = (line: string): void => void process.stderr.write(`${colors.dim(lin
 /** Prints the records of one connection. Resolves when it is closed, to false if it was never open. */
 async function follow({ url, token }: Target, query: URLSearchParams, printed: Printed): Promise<boolean> {
   const headers: Record<string, string> = token === undefined ? {} : { authorization: `Bearer ${token}` };
-  const socket = new WebSocket(`${url.replace(/^http/, "ws")}/ws/logs?${query}`, { headers } as never); // an option of the WebSocket of Node
+  const socket = new WebSocket(`${url.replace(/^http/, "ws")}/ws/logs?${query}`, { headers } as never); // an option of Node's WebSocket
   let isOpen = false;
   let isAlive = true;
   const timer = setInterval(() => {
@@ -102,7 +102,7 @@ class Printed {
   readonly #isJson: boolean;
   /** The last record that was printed. A server that was restarted counts from 1 again. */
   #last = { seq: 0, timestamp: "" };
-  /** Whether a connection has ever been open. */
+  /** True once a connection was open. */
   isConnected = false;
 
   constructor(isJson: boolean) {

@@ -2,8 +2,8 @@ import { toVisibleJson } from "../core/terminal/visible.ts";
 import { colors } from "./colors.ts";
 
 /**
- * Ignores write errors on stdout and stderr. The reader may exit first (`agentserve routes | head -1`), and then every
- * write fails. A server would log each error, which is another write that fails.
+ * Ignores write errors on stdout and stderr. The reader may exit first (`agentserve routes | head -1`), and then every write
+ * fails. A server would log each error: another failed write.
  */
 export function ignoreLostReaders(): void {
   for (const stream of [process.stdout, process.stderr]) stream.on("error", () => {});

@@ -8,9 +8,9 @@ const descriptor = Number(process.env[variable] ?? 0);
 delete process.env[variable]; // the project's own processes must not see it
 
 /**
- * Runs this command again in a child process whose stdout is our stderr, and whose file descriptor 3 is our stdout.
- * Then a project can print as it likes: some loggers and child processes write to the descriptor itself, where
- * JavaScript cannot redirect them. Resolves to false in the child, and to true here when the child has exited.
+ * Runs this command again in a child process: its stdout is our stderr, and its file descriptor 3 is our stdout. Then a project
+ * can print as it likes: some loggers and child processes write to the descriptor itself, where JavaScript cannot redirect
+ * them. Resolves to false in the child, and to true here when the child has exited.
  */
 export async function runInChild(): Promise<boolean> {
   if (descriptor) return false;
@@ -24,7 +24,7 @@ export async function runInChild(): Promise<boolean> {
 
 /** Writes the result of a command to the real stdout. */
 export function writeResult(text: string): void {
-  if (descriptor) attempt(() => writeAll(descriptor, Buffer.from(text))); // the reader may have left
+  if (descriptor) attempt(() => writeAll(descriptor, Buffer.from(text))); // the reader may be closed
   else process.stdout.write(text);
 }
 

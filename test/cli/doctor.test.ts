@@ -2,7 +2,7 @@ import { mkdirSync, readdirSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { describe, expect, it, onTestFinished } from "vitest";
-import { doctor } from "../../src/cli/doctor.ts";
+import { doctor } from "../../src/cli/project/doctor.ts";
 import { startIssuer, troubles } from "../auth/oidc/issuer.ts";
 import { agentserve } from "../harness/cli.ts";
 import { capture, runHere } from "../harness/in-process.ts";

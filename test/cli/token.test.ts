@@ -3,7 +3,7 @@ import { describe, expect, it } from "vitest";
 import { createKeyPair, toPem } from "../auth/oidc/sign.ts";
 import { parseArgs } from "node:util";
 import { fail } from "../../src/cli/fail.ts";
-import { token as createToken } from "../../src/cli/token.ts";
+import { token as createToken } from "../../src/cli/project/token.ts";
 import { agentserve, type Child } from "../harness/cli.ts";
 import { capture, runHere } from "../harness/in-process.ts";
 import { createProject } from "../harness/project.ts";

@@ -5,7 +5,7 @@ import { toProblem } from "../../core/schema.ts";
 import { UserError } from "../../core/user-error.ts";
 import { toVisible } from "../../core/terminal/visible.ts";
 import { UsageError } from "../usage.ts";
-import { maxBytes, readUpTo } from "./bytes.ts";
+import { maxBytes, readUpTo } from "./events.ts";
 import type { Client } from "./client.ts";
 import { RefusalError } from "./failure.ts";
 import type { Screen } from "./screen.ts";

@@ -58,7 +58,7 @@ export class Execution {
       try {
         for await (const event of await next(signal)) {
           const { type, seq } = event;
-          // A server of release 1 also sends the `seq` of an author's own event, which is not a place in the journal.
+          // Release 1 also sends the `seq` of custom events, which is not a journal position.
           if (typeof seq === "number" && lifecycle.test(type)) {
             if (seq <= this.#seen) continue;
             this.#seen = seq;

@@ -69,7 +69,7 @@ export function toConnectionError(error: unknown, { url }: Target, signal: Abort
   });
 }
 
-/** Returns the innermost error. `ofetch` wraps the error of `fetch`, which wraps that of the socket. */
+/** Returns the innermost error. `ofetch` wraps the `fetch` error, and `fetch` the socket error. */
 function innermost(error: unknown): { code: string; message: unknown } {
   let code = "";
   let message: unknown;

@@ -74,7 +74,7 @@ export function toShort(value: unknown, max = 300): string {
   return toVisible(typeof value === "string" ? value : (JSON.stringify(value) ?? ""), { max });
 }
 
-/** Returns an id of the server in one line. The longest ids are those of executions of schedules. */
+/** Returns an id from the server in one line. Executions of schedules have the longest ids. */
 export const toShortId = (id: unknown): string => toShort(id, 160);
 
 export const toSeconds = (ms: number): string =>

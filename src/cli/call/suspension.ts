@@ -42,10 +42,7 @@ function toBranches(suspension: unknown): readonly Record<string, unknown>[] {
   return Array.isArray(pending) && pending.length > 0 ? pending.map(toObject) : [first];
 }
 
-/**
- * Returns the schema of the answer: that of the step, else that of the workflow around it, else of the one around that.
- * Undefined if none is visible.
- */
+/** Returns the answer schema: of the step, or else of the nearest workflow around it. Undefined if none is visible. */
 export async function findResumeSchema(
   client: Client,
   workflowId: string,

@@ -19,5 +19,5 @@ export function toWaitText({ kind, reason, wakeAt, deadline, event, key }: Wait,
   return `waits${until}${also}: ${toShort(reason, 2_000)}`;
 }
 
-/** Whether an answer ends the wait. */
+/** True if an answer ends the wait. */
 export const needsAnswer = ({ kind }: Wait): boolean => kind !== "timer" && kind !== "event";

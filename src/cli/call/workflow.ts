@@ -110,7 +110,7 @@ async function askInput(detail: unknown): Promise<unknown> {
   return (await fillForm(inputSchema, "input", false)) ?? {};
 }
 
-/** Sends the answer of `--resume` or of a prompt. Returns false if there is none. */
+/** Sends the answer from `--resume` or a prompt. Returns false if there is none. */
 async function answer(call: Call, execution: Execution, pending: PendingStep, given: unknown[]): Promise<boolean> {
   const { id, client, screen } = call;
   const hand = (data: unknown) => interruptible((signal) => resume(client, execution, pending, data, signal));

@@ -9,7 +9,7 @@ import type { RunItem, RunSource } from "./source.ts";
 
 /** The executions in the data file of a stopped server. */
 export interface FileRuns extends RunSource {
-  /** Returns false if the execution has ended. */
+  /** Returns false for a completed, failed or cancelled execution. */
   cancel(id: string, reason: string): boolean;
   close(): void;
 }

@@ -6,7 +6,7 @@ import { toAge, toTook } from "./times.ts";
 
 const head = ["execution", "workflow", "status", "started", "took", "detail"];
 
-/** Returns the lines of a list of executions. */
+/** Returns the lines of an execution list. */
 export function toListLines(runs: readonly RunItem[], now: number): string[] {
   const rows = runs.map((run) => {
     const { executionId, workflowId, status, startAt, endAt, suspension, error, cancellation } = run;

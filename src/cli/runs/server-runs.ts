@@ -1,5 +1,5 @@
 import { toObject } from "../../core/json.ts";
-import { createClient, type Client } from "../call/client.ts";
+import { Client } from "../call/client.ts";
 import { ConnectionError } from "../call/failure.ts";
 import { toTarget } from "../call/target.ts";
 import type { RunItem, RunSource } from "./source.ts";
@@ -18,7 +18,7 @@ const pageItems = 200;
 
 export function openServerRuns(flags: ServerFlags): ServerRuns {
   const target = toTarget(flags);
-  const client = createClient(target, (line) => void process.stderr.write(`${line}\n`));
+  const client = new Client(target, (line) => void process.stderr.write(`${line}\n`));
   const get = (path: string): Promise<unknown> =>
     client.get(path).catch((error: unknown) => {
       if (!(error instanceof ConnectionError) || error.heard) throw error;

@@ -83,7 +83,7 @@ function toCounts({ total, ...counts }: NonNullable<StepView["count"]>): string 
   return `${total} ${total === 1 ? "iteration" : "iterations"}${parts.length > 0 ? `: ${parts.join(", ")}` : ""}`;
 }
 
-/** The text of a wait behind a word that says that it waits. */
+/** The text of a wait, behind a word such as "waits". */
 const toWaiting = (suspension: Wait): string => toWaitText(suspension).replace(/^waits(: | )/, "");
 
 /** Max errors of a step that are printed: the newest ones. */

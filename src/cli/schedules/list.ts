@@ -7,7 +7,7 @@ import { toLines } from "../table.ts";
 const head = ["schedule", "workflow", "times", "last", "next"];
 const [lastColumn, nextColumn] = [3, 4];
 
-/** Returns the lines of a list of schedules, as a server sends them. */
+/** Returns the lines of a schedule list, as a server sends it. */
 export function toScheduleLines(schedules: readonly unknown[], now: number): string[] {
   const rows = schedules.map((schedule) => {
     const { id, workflowId, lastAt, nextAt, paused, ...times } = toObject(schedule);

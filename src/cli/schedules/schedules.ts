@@ -2,7 +2,7 @@ import { isId } from "../../core/id.ts";
 import { toObject } from "../../core/json.ts";
 import { toShellWord } from "../../core/terminal/shell.ts";
 import { InterruptError, interruptible, withKnownIds } from "../call/call.ts";
-import { createClient, type Client } from "../call/client.ts";
+import { Client } from "../call/client.ts";
 import { ConnectionError, notOurs } from "../call/failure.ts";
 import { toShort, toShortId } from "../call/screen.ts";
 import { toTarget } from "../call/target.ts";
@@ -67,7 +67,7 @@ async function change(id: string, action: "pause" | "resume", flags: SchedulesFl
   note(`resume it with: npx agentserve schedules resume ${id}${client.target.flag}`);
 }
 
-const open = (flags: SchedulesFlags): Client => createClient(toTarget(flags), note);
+const open = (flags: SchedulesFlags): Client => new Client(toTarget(flags), note);
 
 /** Sends a command about a schedule. Another text than an id could lead to another route. */
 async function send(client: Client, id: string, action: string): Promise<unknown> {

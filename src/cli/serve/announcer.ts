@@ -1,9 +1,9 @@
-import type { Problem } from "../pages/problem.ts";
-import type { OpenServer } from "../server/create.ts";
-import { colors } from "./colors.ts";
+import type { Problem } from "../../pages/problem.ts";
+import type { OpenServer } from "../../server/create.ts";
+import { colors } from "../colors.ts";
 import { toConsoleUrl } from "./console-url.ts";
-import { writeError } from "./fail.ts";
-import { countRoutes } from "./routes.ts";
+import { writeError } from "../fail.ts";
+import { countRoutes } from "../project/routes.ts";
 
 export interface Warning {
   readonly message: string;

@@ -1,7 +1,7 @@
-import manifest from "../../package.json" with { type: "json" };
+import manifest from "../../../package.json" with { type: "json" };
 
 const { version, engines, dependencies, devDependencies } = manifest;
-/** The packages of a page, beside those of every project. */
+/** The packages of a page, in addition to the packages of every project. */
 const page = ["@ai-sdk/react", "react", "react-dom"] as const;
 const pageTools = ["@types/react", "@types/react-dom", "vite"] as const;
 

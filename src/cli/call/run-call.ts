@@ -7,6 +7,15 @@ import { dim, Screen } from "./call/screen.ts";
 import { toTarget, type CallFlags } from "./call/target.ts";
 import { callWorkflow } from "./call/workflow.ts";
 import { UsageError } from "./usage.ts";
+import { describe, nearest } from "../../core/explain.ts";
+import { idRule, isId } from "../../core/id.ts";
+import { toVisible } from "../../core/visible.ts";
+import { callAgent } from "./agent.ts";
+import { Client } from "./client.ts";
+import { dim, Screen } from "./screen.ts";
+import { toTarget, type CallFlags } from "./target.ts";
+import { callWorkflow } from "./workflow.ts";
+import { UsageError } from "../usage.ts";
 
 /** Runs a workflow or calls an agent of a running server. */
 export async function call(
@@ -16,7 +25,7 @@ export async function call(
   const noun = toKind(kind);
   if (!isId(id)) throw new UsageError(`<id>: expected ${idRule}`);
   const screen = new Screen(flags.json ?? false);
-  const client = createClient(toTarget(flags), (line) => screen.note(dim(line)));
+  const client = new Client(toTarget(flags), (line) => screen.note(dim(line)));
   const asked = { id, input, flags, client, screen };
   await (noun === "agent" ? callAgent(asked) : callWorkflow(asked));
 }

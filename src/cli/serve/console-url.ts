@@ -1,5 +1,5 @@
-import { consolePath } from "../console/routes.ts";
-import type { OpenServer } from "../server/create.ts";
+import { consolePath } from "../../console/routes.ts";
+import type { OpenServer } from "../../server/create.ts";
 
 /** The address of the console. */
 export interface ConsoleUrl {
@@ -9,7 +9,7 @@ export interface ConsoleUrl {
   readonly link: string;
 }
 
-/** Returns the address of the console of a server, or undefined if it is not served. */
+/** Returns the console address, or undefined without a console. */
 export function toConsoleUrl({ snapshot, sessions }: OpenServer, base: string): ConsoleUrl | undefined {
   if (snapshot.replaced.has(`GET ${consolePath}`)) return undefined;
   const url = base + consolePath;

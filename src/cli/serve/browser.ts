@@ -1,5 +1,5 @@
 import { spawn } from "node:child_process";
-import { colors } from "./colors.ts";
+import { colors } from "../colors.ts";
 
 const commands: Partial<Record<NodeJS.Platform, readonly string[]>> = {
   darwin: ["open"],

@@ -1,8 +1,8 @@
-import { colors } from "./colors.ts";
+import { colors } from "../colors.ts";
 import { examine, type Finding } from "./examine.ts";
-import { exitCodes } from "./fail.ts";
-import { leave } from "./output.ts";
-import { writeResult } from "./result.ts";
+import { exitCodes } from "../fail.ts";
+import { leave } from "../output.ts";
+import { writeResult } from "../result.ts";
 
 /** Checks that the project can be served here, and prints the problems to fix. */
 export async function doctor(flags: { config?: string; data?: string; json?: boolean }): Promise<void> {

@@ -1,15 +1,15 @@
-import { findModelProblems } from "../agents/models/model-problems.ts";
-import { explainFormerLimit } from "../config/limits.ts";
-import { withPlace } from "../config/load-error.ts";
-import type { Loader, Project } from "../config/load.ts";
-import { cut } from "../core/cut.ts";
-import type { Logger } from "../core/log.ts";
-import { UserError } from "../core/user-error.ts";
-import type { ServerParts } from "../server/assemble.ts";
-import { openServer, type OpenServer } from "../server/create.ts";
-import { findRisks, type Risk, type RiskOptions } from "../server/risks.ts";
+import { findModelProblems } from "../../agents/models/model-problems.ts";
+import { explainFormerLimit } from "../../config/limits.ts";
+import { withPlace } from "../../config/load-error.ts";
+import type { Loader, Project } from "../../config/load.ts";
+import { cut } from "../../core/cut.ts";
+import type { Logger } from "../../core/log.ts";
+import { UserError } from "../../core/user-error.ts";
+import type { ServerParts } from "../../server/assemble.ts";
+import { openServer, type OpenServer } from "../../server/create.ts";
+import { findRisks, type Risk, type RiskOptions } from "../../server/risks.ts";
 import type { Warning } from "./announcer.ts";
-import { UsageError } from "./usage.ts";
+import { UsageError } from "../usage.ts";
 
 /** The flags of both `dev` and `start`. */
 export interface ServeFlags {
@@ -63,7 +63,7 @@ export function openWithPlace(project: Project, loader: Loader, parts: ServerPar
   }
 }
 
-/** Finds the agents of a project that cannot answer, and former limits, which have no effect. */
+/** Finds agents that cannot answer, and former limits. */
 export async function findProblems({ agents, config, root }: Project): Promise<Warning[]> {
   const definitions = agents.map(({ value }) => value);
   return [...(await findModelProblems(definitions, root)), ...config.server.formerLimits.map(explainFormerLimit)];

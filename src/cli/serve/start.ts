@@ -1,8 +1,8 @@
-import { UserError } from "../core/user-error.ts";
-import type { Risk } from "../server/risks.ts";
-import { closeOnSignal } from "../server/shutdown.ts";
+import { UserError } from "../../core/user-error.ts";
+import type { Risk } from "../../server/risks.ts";
+import { closeOnSignal } from "../../server/shutdown.ts";
 import { createAnnouncer } from "./announcer.ts";
-import { loadVisibly, openLoader } from "./project.ts";
+import { loadVisibly, openLoader } from "../project/open.ts";
 import {
   findIgnoredData,
   findProblems,

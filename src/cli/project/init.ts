@@ -19,6 +19,11 @@ import { toPortableWord } from "../core/terminal/shell.ts";
 import { UserError } from "../core/user-error.ts";
 import { toVisible } from "../core/terminal/visible.ts";
 import { colors } from "./colors.ts";
+import { findConfig, hasConfig, isFolder } from "../../config/load.ts";
+import { toPortableWord } from "../../core/shell.ts";
+import { UserError } from "../../core/user-error.ts";
+import { toVisible } from "../../core/visible.ts";
+import { colors } from "../colors.ts";
 import { toManifest, toPackages } from "./init-manifest.ts";
 
 /** Writes the files of a new project: all of them, or none. */
@@ -95,7 +100,7 @@ async function ask(dir: string | undefined, template: Template | undefined): Pro
 
 /** Returns the files of a template, by their path in the project. */
 function readTemplate(template: Template): Map<string, string> {
-  const root = import.meta.url.endsWith(".ts") ? "../.." : ".."; // from src/cli, or from dist
+  const root = import.meta.url.endsWith(".ts") ? "../../.." : ".."; // from src/cli/project, or from dist
   const folder = fileURLToPath(new URL(`${root}/templates/${template}`, import.meta.url));
   // Ignored files are not part of a template. They exist if the template was served in place.
   const ignored = new Set(readFileSync(join(folder, "_gitignore"), "utf8").split(/\r?\n/));
@@ -126,7 +131,7 @@ function refuseClashes(root: string, paths: readonly string[]): void {
   });
 }
 
-/** Returns the path that blocks a file: its own, or a parent that is not a real folder of this project. */
+/** Returns the path that blocks a file: its own, or a parent other than a real folder. */
 function findClash(root: string, path: string): string | undefined {
   const folder = dirname(path);
   if (folder !== ".") {

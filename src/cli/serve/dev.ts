@@ -1,12 +1,12 @@
 import { isDeepStrictEqual } from "node:util";
-import type { Project } from "../config/load.ts";
-import { isLoopback } from "../core/loopback.ts";
-import { defaultPort } from "../server/create.ts";
-import { closeOnSignal } from "../server/shutdown.ts";
+import type { Project } from "../../config/load.ts";
+import { isLoopback } from "../../core/loopback.ts";
+import { defaultPort } from "../../server/create.ts";
+import { closeOnSignal } from "../../server/shutdown.ts";
 import { createAnnouncer } from "./announcer.ts";
 import { openBrowser } from "./browser.ts";
 import { toConsoleUrl } from "./console-url.ts";
-import { loadVisibly, openLoader } from "./project.ts";
+import { loadVisibly, openLoader } from "../project/open.ts";
 import {
   findIgnoredData,
   findProblems,
@@ -59,7 +59,7 @@ export async function dev(flags: ServeFlags & { https?: boolean; open?: boolean 
     openBrowser(link, shown);
   }
 
-  const { Reload } = await import("../dev/reload.ts"); // after the server is ready
+  const { Reload } = await import("../../dev/reload.ts"); // after the server is ready
   reload = new Reload({
     loader,
     server,

@@ -10,9 +10,21 @@ import { within } from "../core/clock.ts";
 import { openServer, type OpenServer } from "../server/create.ts";
 import { findRisks } from "../server/risks.ts";
 import { disposeMs, loadVisibly, openLoader } from "./project.ts";
+import { issuerOf } from "../../auth/oidc/provider.ts";
+import { findSource } from "../../agents/models/find-model.ts";
+import { findModelProblems } from "../../agents/models/model-problems.ts";
+import type { AgentDefinition } from "../../agents/define.ts";
+import { embedded } from "../../backends/embedded/define.ts";
+import { show } from "../../config/load-error.ts";
+import { dispose, type Project } from "../../config/load.ts";
+import { toVisible } from "../../core/visible.ts";
+import { within } from "../../core/within.ts";
+import { openServer, type OpenServer } from "../../server/create.ts";
+import { findRisks } from "../../server/risks.ts";
+import { disposeMs, loadVisibly, openLoader } from "./open.ts";
 import { countRoutes, toIssuerText } from "./routes.ts";
-import { counted } from "./announcer.ts";
-import { findIgnoredData, refuseData, toSettings } from "./serving.ts";
+import { counted } from "../serve/announcer.ts";
+import { findIgnoredData, refuseData, toSettings } from "../serve/serving.ts";
 
 export interface Finding {
   readonly name: "node" | "config" | "model" | "auth" | "keys" | "store" | "routes" | "risk" | "start" | "memory";
@@ -22,7 +34,7 @@ export interface Finding {
 }
 export interface Examination {
   readonly findings: readonly Finding[];
-  /** The time from the start of this process to the first response of a server, in milliseconds. */
+  /** The time from process start to the first response, in milliseconds. */
   readonly startMs?: number | undefined;
   /** The resident memory of this process with that server, in bytes. */
   readonly memory: number;
@@ -59,7 +71,7 @@ export async function examine(flags: { config?: string; data?: string }): Promis
 
 const noValues = "(names only, from the environment and .env)";
 
-/** Checks that the models can answer, as far as that is known without a call. */
+/** Checks the models without a call. */
 async function examineModels({ agents, root }: Project): Promise<Finding[]> {
   const all = agents.map(({ value }) => value);
   const problems = await findModelProblems(all, root);

@@ -1,15 +1,15 @@
 import { readFileSync, writeFileSync } from "node:fs";
 import { dirname, join, relative, sep } from "node:path";
-import { show } from "../config/load-error.ts";
-import type { Project, ProjectEntry } from "../config/load.ts";
-import { attempt } from "../core/attempt.ts";
-import { UserError } from "../core/user-error.ts";
-import { leaveProject, loadVisibly, openLoader } from "./project.ts";
-import { writeResult } from "./result.ts";
+import { show } from "../../config/load-error.ts";
+import type { Project, ProjectEntry } from "../../config/load.ts";
+import { attempt } from "../../core/attempt.ts";
+import { UserError } from "../../core/user-error.ts";
+import { leaveProject, loadVisibly, openLoader } from "./open.ts";
+import { writeResult } from "../result.ts";
 
 const name = "agentserve-env.d.ts";
 
-/** Writes the types of the workflows and agents of a project by their ids, or checks that they are up to date. */
+/** Writes the types of all workflows and agents by their ids, or checks that the file is up to date. */
 export async function types({ config, check }: { config?: string; check?: boolean }): Promise<void> {
   const loader = openLoader(config);
   const project = await loadVisibly(loader);
@@ -25,7 +25,7 @@ export async function types({ config, check }: { config?: string; check?: boolea
   await leaveProject(project);
 }
 
-/** Returns the declarations: a workflow has the type of its export, or of the entry with its id in the list of the config. */
+/** Returns the declarations: a workflow has the type of its export, or of the config entry with its id. */
 function toDeclarations({ workflows, agents }: Project, config: string): string {
   const listed = `NonNullable<Awaited<${toImport(config, config)}["default"]>["workflows"]>[number]`;
   const typeOf = (id: string, exported: ProjectEntry<unknown>["exported"]): string =>

@@ -11,6 +11,19 @@ import { colors } from "./colors.ts";
 import { leaveProject, openProject } from "./project.ts";
 import { writeResult } from "./result.ts";
 import { UsageError } from "./usage.ts";
+import { createToken, signerOf, type CreateTokenOptions } from "../../auth/jwt.ts";
+import type { AuthProvider } from "../../auth/provider.ts";
+import { hasConfig, type Project } from "../../config/load.ts";
+import { cut } from "../../core/cut.ts";
+import { durationRule, fromDuration } from "../../core/duration.ts";
+import { toErrorMessage } from "../../core/error.ts";
+import { tryParseJson } from "../../core/json.ts";
+import { UserError } from "../../core/user-error.ts";
+import { within } from "../../core/within.ts";
+import { colors } from "../colors.ts";
+import { leaveProject, openProject } from "./open.ts";
+import { writeResult } from "../result.ts";
+import { UsageError } from "../usage.ts";
 
 export interface TokenFlags {
   readonly sub?: string;

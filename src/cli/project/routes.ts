@@ -7,6 +7,15 @@ import { colors } from "./colors.ts";
 import { leaveProject, openProject } from "./project.ts";
 import { writeResult } from "./result.ts";
 import { toLines } from "./table.ts";
+import { issuerOf, type ProviderIssuer } from "../../auth/oidc/provider.ts";
+import type { AuthProvider } from "../../auth/provider.ts";
+import { toRoutes } from "../../server/assemble.ts";
+import type { ListedRoute } from "../../server/listing.ts";
+import { toVisible } from "../../core/visible.ts";
+import { colors } from "../colors.ts";
+import { leaveProject, openProject } from "./open.ts";
+import { writeResult } from "../result.ts";
+import { toLines } from "../table.ts";
 
 /** Prints every route of a project and its access. */
 export async function routes({ config, json }: { config?: string; json?: boolean }): Promise<void> {
