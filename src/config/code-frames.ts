@@ -5,10 +5,10 @@ import { findCalls } from "./find-place.ts";
 import { toFrame } from "./frame.ts";
 import { isOwnFile } from "./own-file.ts";
 
-/** Max frames that are kept, and max characters of all of them. The oldest leave. */
+/** Max frames, and max characters of all frames together. The oldest are dropped. */
 export const maxFrames = 1_000;
 export const maxFrameText: number = 1024 * 1024;
-/** Max characters of a line of code. */
+/** Max characters of a code line. */
 const columns = 160;
 
 /**
@@ -16,8 +16,8 @@ const columns = 160;
  * change later.
  *
  * F1. Frames are in memory only. They are neither stored nor logged.
- * F2. A frame has lines of one source file of the project. A stack is text that an error may have from anywhere, so its path
- *     is resolved, with symbolic links, before the file is read.
+ * F2. A frame has lines of one project file. The stack of an error may have any text, so its path is resolved, with symbolic
+ *     links, before the file is read.
  */
 export class CodeFrames {
   readonly #root: string;

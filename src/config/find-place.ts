@@ -8,7 +8,7 @@ import { placesOf, type StackPlace } from "./stack.ts";
 const maxCalls = 3;
 const maxCauses = 4;
 
-/** Creates a function that finds an error of a running project in its code: the error's own place, else that of its cause. */
+/** Creates a function that finds the place of an error in the project's code: its own, or else the place of its cause. */
 export function createPlaceFinder(root: string) {
   return function findPlace(error: unknown, columns: number): ErrorPlace | undefined {
     const [inner, ...outer] = findCalls(error, root, maxCalls + 1);
@@ -18,7 +18,7 @@ export function createPlaceFinder(root: string) {
   };
 }
 
-/** Returns the places in the project's own code of an error, else those of its cause, innermost first. */
+/** Returns the places of an error in the project's own code, innermost first, or else the places of its cause. */
 export function findCalls(error: unknown, root: string, max: number, depth = 0): StackPlace[] {
   if (!(error instanceof Error)) return [];
   const places = placesOf(error, root).slice(0, max);

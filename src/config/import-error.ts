@@ -17,7 +17,7 @@ export interface ImportMistake {
 /** The names that a module of ours exports, by its specifier. */
 export type OwnExports = (specifier: string) => readonly string[] | undefined;
 
-/** Returns the module that could not be found, and the file that imports it. */
+/** Returns the missing module, and the file that imports it. */
 export function toMissing(error: unknown): { name: string; from: string | undefined } | undefined {
   if (!(error instanceof Error) || !("requireStack" in error) || !Array.isArray(error.requireStack)) return undefined;
   const name = /^Cannot find module '(?<name>[^']+)'/.exec(String(error.message))?.groups?.["name"];
@@ -45,8 +45,8 @@ function toHint(name: string, from: string | undefined): string | undefined {
 }
 
 /**
- * Recognizes a call of an import that the module does not have: compiled, `defineWorkfow()` is
- * `(0, _agentserve.defineWorkfow)()`. The place is that of the import.
+ * Recognizes a call of a missing export: compiled, `defineWorkfow()` is `(0, _agentserve.defineWorkfow)()`. The place is the
+ * import.
  */
 export function toMissingName(
   error: Error,

@@ -8,21 +8,21 @@ export const defaultLimits = {
    */
   chatBodyBytes: 26_214_400,
   /**
-   * Max bytes of heap for request bodies in flight, and for the stored conversations that models are shown. A body of
-   * more than 16 KiB counts five times its size until its response has ended, its agent call has ended, and its execution has
-   * ended or is suspended. So do the messages of a conversation until their call has ended. One request is always admitted.
-   * Exceeded: 503; calls inside of workflows wait. 0 means a quarter of the heap limit of the process. @default 0
+   * Max heap bytes for request bodies in flight, and for stored conversations in prompts. A body over 16 KiB counts five times
+   * its size until its response and its agent call are complete, and its execution is complete or suspended. So do the messages
+   * of a conversation until their call is complete. One request is always admitted. Exceeded: 503; calls inside workflows wait.
+   * 0 means a quarter of the heap limit. @default 0
    */
   inFlightBytes: 0,
   /** Max executions that run at the same time. Further ones are queued. @default 256 */
   runningExecutions: 256,
   /** Max executions in the queue. Exceeded: 503. @default 1024 */
   queuedExecutions: 1_024,
-  /** The time limit of one attempt of a step, after which the attempt fails. 0 means no limit. @default 900000 */
+  /** The time limit of a step attempt, which then fails. 0 means no limit. @default 900000 */
   stepTimeoutMs: 900_000,
   /**
-   * Max events that are kept for `andWaitFor`: one half for those of code, the other for those of all callers, and a tenth
-   * of the whole for each user. Exceeded: 503. @default 100000
+   * Max events that are kept for `andWaitFor`: one half for events from code, the other for events from callers, and a tenth of
+   * the whole per user. Exceeded: 503. @default 100000
    */
   storedEvents: 100_000,
   /** Max agent calls at the same time, without those inside workflows. Exceeded: 503. @default 2000 */
@@ -38,15 +38,15 @@ export const defaultLimits = {
    */
   detachedTurns: 200,
   /**
-   * The time limit of a model for the first byte of a streamed answer, or for a whole answer that is not streamed.
-   * Exceeded: 504. @default 60000
+   * The time limit of a model for the first byte of a streamed answer, or for a whole answer without streaming. Exceeded: 504.
+   * @default 60000
    */
   modelFirstByteMs: 60_000,
   /** The longest pause in a streamed answer of a model. Exceeded: the stream ends with an error. @default 60000 */
   modelGapMs: 60_000,
   /** The largest value of a step, as JSON. Exceeded: the step fails. @default 4194304 */
   stepValueBytes: 4_194_304,
-  /** Max bytes of the input and all values of one execution, as JSON. Exceeded: the step fails. @default 67108864 */
+  /** Max bytes of an execution: its input and all step values, as JSON. Exceeded: the step fails. @default 67108864 */
   executionBytes: 67_108_864,
   /**
    * Max bytes of the data file and its log. Exceeded: new executions and turns get 507. 0 means no limit. @default 0
@@ -59,10 +59,7 @@ export const defaultLimits = {
   storeFreeBytes: 268_435_456,
   /** Max open event streams. Exceeded: 503. @default 5000 */
   sseStreams: 5_000,
-  /**
-   * Max open streams of `GET …/stream` of one user, or else of one address, as `rateLimit` counts. Exceeded: 429.
-   * @default 100
-   */
+  /** Max open `GET …/stream` streams per user, or else per address, as `rateLimit` counts. Exceeded: 429. @default 100 */
   sseStreamsPerCaller: 100,
   /** Max open WebSockets. Exceeded: 503. @default 2000 */
   sockets: 2_000,
@@ -78,7 +75,7 @@ export const defaultLimits = {
 /** The limits of the server. Sizes are in bytes, times in milliseconds. */
 export type Limits = typeof defaultLimits;
 
-/** Bounds that a config cannot change. `docs/internals/constants.md` has the same table. */
+/** Bounds without a setting. `docs/internals/constants.md` has the same table. */
 export const constants = {
   /** The deepest nesting of a JSON body. Exceeded: 400. */
   jsonDepth: 100,
@@ -98,7 +95,7 @@ export const constants = {
   schemaMs: 250,
   /** Max bytes to buffer for a reader of events. Exceeded: lifecycle events are read from the journal again, others are lost. */
   sseBufferBytes: 1_048_576,
-  /** The time after which a reader that does not read a pending event is disconnected. */
+  /** The time after which a reader with an unread event is disconnected. */
   sseStallMs: 30_000,
   /** The largest WebSocket message. Exceeded: close code 1009. */
   socketMessageBytes: 65_536,
@@ -121,14 +118,14 @@ export interface Bounds extends Limits, Constants {}
 /** The key of a config under which our own tests set constants. Users cannot rely on it. */
 export const constantsKey: unique symbol = Symbol.for("agentserve.constants");
 
-/** Returns the constants that were limits once, and that `server.limits` of a config still sets. */
+/** Returns the former limits that `server.limits` still sets. */
 export function findFormerLimits(limits: unknown): (keyof Constants)[] {
   return typeof limits === "object" && limits !== null ? Object.keys(limits).filter(isConstant) : [];
 }
 
 const isConstant = (name: string): name is keyof Constants => Object.hasOwn(constants, name);
 
-/** The message about a former limit, for `dev`, which ignores it, and `start`, which refuses it. */
+/** The message about a former limit: a warning in `dev`, an error in `start`. */
 export const explainFormerLimit = (name: keyof Constants): { message: string; hint: string } => ({
   message: `server.limits.${name} is a constant now: ${constants[name]}`,
   hint: "remove it from the config",

@@ -32,8 +32,8 @@ export function toLoadError(
     });
   }
   const { code, path } = error as NodeJS.ErrnoException;
-  // jiti resolved the file, but it was removed before it was read. A file that the user's own code does not find is
-  // reported with the place of that code.
+  // jiti resolved the file, but it was removed before it was read. A file that is missing for the user's own code is reported
+  // with the place of that code.
   if (code === "ENOENT" && typeof path === "string" && /\.[cm]?[jt]sx?$/.test(path)) {
     return new ConfigError(`${show(path)} no longer exists`, { cause: error, place: placeOf(error, root) });
   }

@@ -5,11 +5,12 @@ import { findWrongSdk } from "../agents/sdk.ts";
 import type { WorkflowDefinition } from "../engine/definition/definition.ts";
 import { isSchedule, type ScheduleDefinition } from "../schedules/define.ts";
 import { isWorkflow } from "../workflows/define.ts";
-import { noProvider, parseConfig, type ResolvedConfig } from "./define.ts";
+import type { ResolvedConfig } from "./define.ts";
 import { createEnv } from "./env.ts";
 import { ConfigError } from "./error.ts";
 import { findId } from "./frame.ts";
 import { show } from "./load-error.ts";
+import { noProvider, parseConfig } from "./parse.ts";
 import { createModules, type Modules, type OwnModules } from "./modules.ts";
 
 /** A config, with the agents, workflows and schedules of its project. */
@@ -25,7 +26,7 @@ export interface ProjectEntry<T> {
   readonly value: T;
   /** The file that defines it, as it is shown. */
   readonly origin: string;
-  /** The file that exports it, and by which name. Undefined if only the config lists it. */
+  /** The file that exports it, and the export name. Undefined if only the config lists it. */
   readonly exported?: { readonly file: string; readonly name: string } | undefined;
 }
 
@@ -118,7 +119,7 @@ export function toProject(config: unknown): Project {
   return createProject(process.cwd(), resolved, "config", []);
 }
 
-/** Combines the lists of the config with the exports of the files. Any file may export any of them. */
+/** Combines the config's lists with the exports of files. Any file may export any of them. */
 function createProject(
   root: string,
   config: ResolvedConfig,

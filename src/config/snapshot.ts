@@ -22,8 +22,8 @@ import { findId } from "./frame.ts";
 import type { ProjectEntry, Project } from "./load.ts";
 
 /**
- * One immutable version of the config. Its users hold it, so that a reload can swap in the next version while requests,
- * streams and sockets end on the version that they started with.
+ * One immutable version of the config. Its users hold it: requests, streams and sockets end on the version that they started
+ * with, also after a reload.
  */
 export interface Snapshot {
   readonly config: ResolvedConfig;
@@ -56,7 +56,7 @@ export interface SnapshotParts {
   readonly metrics?: Metrics | undefined;
   /** Calls an agent from a step. */
   readonly ask: AskAgent;
-  /** Hears of each failed attempt of a step. */
+  /** Called with each failed attempt of a step. */
   readonly onFailure?: OnFailure | undefined;
   /** Runs a turn of a stored conversation. */
   readonly runTurn: TurnProgramOptions["run"];
@@ -79,19 +79,46 @@ export interface CustomRoute {
 }
 
 export function createSnapshot(project: Project, parts: SnapshotParts): Snapshot {
-  const {
-    logger,
-    tracer,
-    metrics,
-    ask,
-    onFailure,
-    runTurn,
-    createRuntime,
-    open = [],
-    replaced = new Set(),
-    customRoutes = [],
-  } = parts;
   const { config } = project;
+  const { logger, open = [], replaced = new Set(), customRoutes = [] } = parts;
+  const holders = new Holders(config, logger);
+  const use: SnapshotUse = { ...parts, config, current: () => snapshot, hold: () => holders.hold("execution") };
+  const workflows = registerWorkflows(project, use);
+  const agents = registerAgents(project, use, workflows);
+  checkTools(project, workflows, agents);
+  checkSchedules(project, workflows);
+  const snapshot: Snapshot = {
+    config,
+    agents,
+    workflows,
+    schedules: new Map(unique(project.schedules, "schedules").map((one) => [one.id, one])),
+    authorizer: createAuthorizer({
+      authorize: config.authorize,
+      workflows: [...workflows.values()].map(({ definition }) => definition),
+      agents: [...agents.values()].map(({ definition }) => definition),
+      logger,
+    }),
+    policy: config.auth && toPolicy(config.auth, open),
+    replaced,
+    customRoutes,
+    hold: (by) => holders.hold(by),
+    holders: () => holders.counts,
+    retiring: holders.retiring.signal,
+    retire: () => holders.retire(),
+  };
+  return snapshot;
+}
+
+/** The parts of a snapshot, for the programs of its workflows and agents. */
+interface SnapshotUse extends SnapshotParts {
+  readonly config: ResolvedConfig;
+  readonly current: () => Snapshot;
+  /** Keeps the version in use: an execution ends on the code that it started with. */
+  readonly hold: () => () => void;
+}
+
+function registerWorkflows(project: Project, use: SnapshotUse): ReadonlyMap<string, RegisteredWorkflow> {
+  const { config, current, hold, createRuntime, logger, tracer, metrics, ask, onFailure } = use;
   const warn = (message: string): void => logger.warn(message);
   const workflows = new Map<string, RegisteredWorkflow>();
   for (const definition of unique(project.workflows, "workflows")) {
@@ -104,91 +131,88 @@ export function createSnapshot(project: Project, parts: SnapshotParts): Snapshot
       metrics,
       ask,
       onFailure,
-      createRuntime: (caller) => createRuntime(caller, snapshot),
-      hold: () => hold("execution"), // an execution ends on the code that it started with
+      createRuntime: (caller) => createRuntime(caller, current()),
+      hold,
     });
-    const resultSchema = describeResult(definition, warn);
-    workflows.set(definition.id, { definition, detail, resultSchema, ...program });
+    workflows.set(definition.id, { definition, detail, resultSchema: describeResult(definition, warn), ...program });
   }
+  return workflows;
+}
+
+function registerAgents(
+  project: Project,
+  { config, current, hold, createRuntime, logger, runTurn }: SnapshotUse,
+  workflows: ReadonlyMap<string, RegisteredWorkflow>,
+): ReadonlyMap<string, RegisteredAgent> {
+  const warn = (message: string): void => logger.warn(message);
+  const findWorkflow = (id: string) => workflows.get(id)?.definition;
   const agents = new Map<string, RegisteredAgent>();
-  const findDefinition = (id: string) => workflows.get(id)?.definition;
   for (const definition of unique(project.agents, "agents")) {
     const program = createTurnProgram({
       ...config.server.limits,
       agent: definition,
       logger,
-      createRuntime: (caller) => createRuntime(caller, snapshot),
-      hold: () => hold("execution"),
+      createRuntime: (caller) => createRuntime(caller, current()),
+      hold,
       run: runTurn,
     });
-    agents.set(definition.id, {
-      definition,
-      detail: describeAgent(definition, { warn, findWorkflow: findDefinition }),
-      program,
-    });
+    agents.set(definition.id, { definition, detail: describeAgent(definition, { warn, findWorkflow }), program });
   }
-  checkTools(project, workflows, agents);
+  return agents;
+}
 
-  const schedules = new Map(unique(project.schedules, "schedules").map((one) => [one.id, one]));
-  checkSchedules(project, workflows);
+/** The holders of one config version, and its end. */
+class Holders {
+  readonly counts = new Map<Holder, number>();
+  readonly retiring = new AbortController();
+  readonly #config: ResolvedConfig;
+  readonly #logger: Logger;
+  readonly #free = Promise.withResolvers<void>();
+  #retired: Promise<void> | undefined;
 
-  const holders = new Map<Holder, number>();
-  const free = Promise.withResolvers<void>();
-  const retiring = new AbortController();
-  let retired: Promise<void> | undefined;
+  constructor(config: ResolvedConfig, logger: Logger) {
+    this.#config = config;
+    this.#logger = logger;
+  }
 
-  function hold(by: Holder): () => void {
-    add(by, 1);
+  hold(by: Holder): () => void {
+    this.#add(by, 1);
     let held = true;
     return () => {
       if (!held) return;
       held = false;
-      add(by, -1);
-      if (retired && holders.size === 0) free.resolve();
+      this.#add(by, -1);
+      if (this.#retired) this.#freeIfUnused();
     };
   }
-  function add(by: Holder, change: number): void {
-    const count = (holders.get(by) ?? 0) + change;
-    if (count === 0) holders.delete(by);
-    else holders.set(by, count);
+
+  retire(): Promise<void> {
+    this.retiring.abort();
+    this.#retired ??= this.#free.promise.then(() => this.#dispose());
+    this.#freeIfUnused();
+    return this.#retired;
   }
 
-  const snapshot: Snapshot = {
-    config,
-    agents,
-    workflows,
-    schedules,
-    authorizer: createAuthorizer({
-      authorize: config.authorize,
-      workflows: [...workflows.values()].map(({ definition }) => definition),
-      agents: [...agents.values()].map(({ definition }) => definition),
-      logger,
-    }),
-    policy: config.auth && toPolicy(config.auth, open),
-    replaced,
-    customRoutes,
-    hold,
-    holders: () => holders,
-    retiring: retiring.signal,
-    retire() {
-      retiring.abort();
-      retired ??= free.promise.then(dispose);
-      if (holders.size === 0) free.resolve();
-      return retired;
-    },
-  };
-  return snapshot;
+  #add(by: Holder, change: number): void {
+    const count = (this.counts.get(by) ?? 0) + change;
+    if (count === 0) this.counts.delete(by);
+    else this.counts.set(by, count);
+  }
 
-  async function dispose(): Promise<void> {
+  #freeIfUnused(): void {
+    if (this.counts.size === 0) this.#free.resolve();
+  }
+
+  async #dispose(): Promise<void> {
     try {
-      await config.onDispose?.();
+      await this.#config.onDispose?.();
     } catch (error) {
-      logger.error("onDispose failed", { error });
+      this.#logger.error("onDispose failed", { error });
     }
   }
 }
 
-/** Does work on a version of the config, which stays in use until the work has ended. */
+/** Does work on a config version, and holds it for that time. */
 export async function withVersion<T>(version: Snapshot, work: (version: Snapshot) => Promise<T>): Promise<T> {
   const release = version.hold("request");
   try {

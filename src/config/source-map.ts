@@ -1,8 +1,8 @@
-import { readFileSync } from "node:fs";
+import { readFileSync, statSync, type Stats } from "node:fs";
 import { SourceMap, type SourceMapPayload } from "node:module";
+import { dirname, join } from "node:path";
 import { createJiti } from "jiti";
 import { attempt } from "../core/attempt.ts";
-import { toCacheFolder } from "./cache-folder.ts";
 import type { Place } from "./error.ts";
 
 /**
@@ -40,3 +40,19 @@ function compile(filename: string, source: string, root: string): SourceMap | un
   if (!encoded) return undefined;
   return new SourceMap(JSON.parse(Buffer.from(encoded, "base64").toString()) as SourceMapPayload);
 }
+
+/**
+ * Returns the folder of compiled files. They are code: they are cached beside the packages, never in a folder that other
+ * users can write to.
+ */
+export function toCacheFolder(root: string): string | false {
+  for (let folder = root; ; folder = dirname(folder)) {
+    const packages = join(folder, "node_modules");
+    const found = statSync(packages, { throwIfNoEntry: false });
+    if (found) return isPrivate(found) && join(packages, ".cache", "agentserve");
+    if (folder === dirname(folder)) return false;
+  }
+}
+
+const isPrivate = ({ uid, mode }: Stats): boolean =>
+  process.getuid === undefined || ([0, process.getuid()].includes(uid) && (mode & 0o002) === 0);

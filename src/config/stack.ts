@@ -21,7 +21,7 @@ export function placesOf(error: Error, root: string): StackPlace[] {
   return places;
 }
 
-/** Returns the stack without the message in front of it, which may have lines that look like calls. */
+/** Returns the stack without the message in front of it: its lines may look like calls. */
 function toCalls({ stack = "", message }: Error): string {
   const text = String(stack);
   const at = text.indexOf(String(message));

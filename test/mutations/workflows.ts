@@ -214,14 +214,14 @@ export const workflows: readonly Mutation[] = [
   },
   {
     breaks: "A config sets a constant that was a limit",
-    file: "src/config/define.ts",
+    file: "src/config/parse.ts",
     find: `const limits = { ...server.limits, ...constants, ...own };`,
     replace: `const limits = { ...constants, ...server.limits, ...own };`,
     suite: "test/cli/former-limits.test.ts",
   },
   {
     breaks: "Every limit may be 0",
-    file: "src/config/define.ts",
+    file: "src/config/parse.ts",
     find: `const least = mayBeZero.has(name) ? 0 : 1;`,
     replace: `const least = mayBeZero.has(name) ? 1 : 0;`,
     suite: "test/config/mistakes.test.ts",
@@ -230,7 +230,7 @@ export const workflows: readonly Mutation[] = [
     breaks: "A holder that lets go twice releases another one",
     file: "src/config/snapshot.ts",
     find: `      if (!held) return;`,
-    replace: `      if (!held && !retired) return;`,
+    replace: `      if (!held && !this.#retired) return;`,
     suite: "test/config/snapshot.test.ts",
   },
   {

@@ -1,6 +1,6 @@
 // Each of these changes makes a test of this file fail: cached input at the full price although it has its own; a cost of a row
 // that has a model without a price; a cost with the dust of floating-point sums; a price that is not checked.
-import { parseConfig } from "../../../src/config/define.ts";
+import { parseConfig } from "../../../src/config/parse.ts";
 import { expect, it } from "vitest";
 import type { Config } from "../../../src/config/define.ts";
 import { serve } from "../../workflows/waits/serve.ts";
