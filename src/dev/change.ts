@@ -44,7 +44,7 @@ function toChange(was: boolean, is: boolean, isTouched: boolean): string | undef
   return is ? "added" : "removed";
 }
 
-/** Returns the file of each id: the one that exports it, rather than the config that lists it. */
+/** Returns the file of each id: the file with its export, rather than the config. */
 function toOrigins(found: readonly ProjectEntry<{ id: string }>[]): Map<string, string> {
   return new Map(found.map(({ value, origin }) => [value.id, origin]));
 }

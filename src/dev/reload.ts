@@ -90,8 +90,8 @@ export class Reload {
   }
 
   /**
-   * Returns the files that were written or removed after they were read, if the watcher should have reported them by now: it
-   * can miss a write, and the removal of a file that it has just begun to watch.
+   * Returns late changes: files written or removed after they were read, which the watcher should have reported by now. It can
+   * miss a write, and the removal of a newly watched file.
    */
   #findUnreported(): string[] {
     const { loader } = this.#options;

@@ -14,21 +14,20 @@ import { toZone } from "./zone.ts";
 export type DefineScheduleOptions<Named, Start> = ScheduleOptions<Named> & ScheduleTimes & ScheduleInput<Start>;
 
 export interface ScheduleOptions<Named> {
-  /** The unique id of the schedule: at most 80 characters, no colon. It is part of the ids of its executions. */
+  /** The unique id of the schedule: at most 80 characters, no colon. It is part of its execution ids. */
   id: string;
   /** The workflow to start, or its id. */
   workflow: Named;
   /** The user to whom the executions belong. @default { id: "schedule:<id>" } */
   user?: RuntimeUser;
   /**
-   * The treatment of a tick while an execution of this schedule has not ended, also if it is suspended: leave the tick out,
-   * start it as well, or start it later. At most one tick waits; those after it are left out.
-   * @default "skip"
+   * The treatment of a tick while another execution of this schedule is running or suspended: skip the tick, start it as well,
+   * or start it later. At most one tick waits; later ones are skipped. @default "skip"
    */
   overlap?: "skip" | "allow" | "queue";
   /**
-   * The time for which ticks are made up that came while no server ran: those of the last `"12h"`, for example, one after
-   * the other, the latest 100 at most. `dev` makes up none. @default false
+   * The time for which missed ticks are made up: those from the last `"12h"`, for example, one after the other, at most the
+   * latest 100. `dev` makes up none. @default false
    */
   catchUp?: Duration | false;
 }
@@ -64,7 +63,7 @@ export interface ScheduleDefinition {
   readonly cron?: string | undefined;
   readonly every?: Duration | undefined;
   readonly timezone: string;
-  /** Returns the input of the execution of a tick. */
+  /** Returns the execution input of a tick. */
   readonly toInput: (tick: ScheduleTick) => unknown;
   /** The user to whom the executions belong. */
   readonly caller: Caller;
@@ -119,7 +118,7 @@ export function defineSchedule(
   };
 }
 
-/** Without a colon: the executions of `a` must not have ids like those of `a:b`. */
+/** Without a colon: the execution ids of `a` must not look like the ids of `a:b`. */
 const isScheduleId = (id: unknown): id is string => isId(id) && id.length <= 80 && !id.includes(":");
 const scheduleIdRule = "1 to 80 characters (A-Z a-z 0-9 . _ -), starting with a letter or digit";
 const overlaps = new Set<unknown>(["skip", "allow", "queue"]);

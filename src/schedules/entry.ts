@@ -1,11 +1,11 @@
 import type { ScheduleDefinition } from "./define.ts";
 
-/** Max ticks of one schedule that wait to be started, and max that are made up. */
+/** Max waiting ticks of one schedule, and max ticks that are made up. */
 export const maxDue = 100;
 /** The age from which a tick is late. */
 export const lateMs = 60_000;
 
-/** A schedule of the current config, and its ticks that have come. */
+/** A schedule of the current config, and its due ticks. */
 export class Entry {
   definition: ScheduleDefinition;
   /** The time from which it has these times. */
@@ -53,7 +53,7 @@ export class Entry {
     this.due = this.due.filter((other) => other !== at);
   }
 
-  /** Takes in the ticks that have come. Returns the number of those that have waited for too long and are left out. */
+  /** Takes in the due ticks. Returns the number of skipped ticks, which waited for too long. */
   look(now: number): number {
     const { times } = this.definition;
     if (this.#lookedAt > now + lateMs) {

@@ -142,7 +142,7 @@ function toView(
   { isPaused = false, lastAt, doneAt = 0 }: Partial<StoredSchedule> = {},
   now: number,
 ): v.InferOutput<typeof ScheduleShape> {
-  // A time far ahead is that of a clock that was wrong.
+  // A time far ahead comes from a wrong clock.
   const after = doneAt > now + lateMs ? now : Math.max(now, doneAt);
   const nextAt = isPaused ? undefined : times.next(after);
   return {

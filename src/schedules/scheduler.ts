@@ -23,7 +23,7 @@ export interface SchedulerParts {
  *
  * S1. An execution has the id of its tick, and a tick is stored as done after its execution: so it begins once, whatever
  *     crashes, and whichever replicas look at it.
- * S2. A tick that has come is in memory until it is stored. If it cannot be started or stored now, it is tried again.
+ * S2. A due tick is in memory until it is stored. If it cannot be started or stored now, it is tried again.
  * S3. What is stored decides: before each tick it is read whether the schedule is paused, or another replica was first.
  * S4. The ticks of one schedule are worked on one after the other.
  */
@@ -113,7 +113,7 @@ export class Scheduler {
     return new Promise((resolve) => this.#clock.setTimeout(resolve, maxDelayMs).unref());
   }
 
-  /** Takes in the ticks that have come, works on schedules that need it, and sets the timer for the next time. */
+  /** Takes in the due ticks, works on their schedules, and sets the timer for the next time. */
   #look(): void {
     if (!this.#isOpen) return;
     const now = this.#clock.now();
@@ -169,7 +169,7 @@ export class Scheduler {
     return this.#isOpen && this.#entries.get(entry.definition.id) === entry;
   }
 
-  /** Works on one tick: the oldest that may start, or the next that may not. */
+  /** Works on one tick: the oldest one that may start, or else the next one. */
   async #step(entry: Entry): Promise<"more" | "waiting" | "done"> {
     const stored = await this.#read(entry);
     const { definition } = entry;
@@ -179,7 +179,7 @@ export class Scheduler {
       entry.missed = [];
       return "done";
     }
-    // Those that another replica was first with. A time far ahead is that of a clock that was wrong.
+    // Ticks that another replica started first. A time far ahead comes from a wrong clock.
     if (stored.doneAt <= now + lateMs) entry.due = entry.due.filter((at) => at > stored.doneAt);
     const { heldAt } = stored;
     const [live] = entry.due;
@@ -213,7 +213,7 @@ export class Scheduler {
       const doneAt = Math.max(stored.doneAt, entry.isKnown ? 0 : entry.since);
       stored = await store.change(id, { doneAt, missed: all.slice(-maxDue) });
     }
-    entry.missed = entry.missed.filter((at) => !own.includes(at)); // further ones may have come meanwhile
+    entry.missed = entry.missed.filter((at) => !own.includes(at)); // further ones may be due meanwhile
     entry.isKnown = true;
     const dropsHeld = stored.heldAt !== undefined && overlap !== "queue";
     return dropsHeld ? store.change(id, { dropsHeld }) : stored;
@@ -238,7 +238,7 @@ export class Scheduler {
       if (error instanceof RefusedStart)
         logger.error(`Schedule ${id} started no execution for ${toIso(at)}`, { error: error.cause });
       else if (!(error instanceof ServeError && error.status === 409)) throw error;
-      // 409: it has begun already, here before a crash or on another replica, which may have stored it.
+      // 409: it exists, from before a crash or from another replica, which may have stored it.
       else if (isStored(await store.find(id), at)) return;
     }
     await store.change(id, { tick: { at, isHeld: false } });
@@ -265,5 +265,5 @@ const isStored = (stored: StoredSchedule | undefined, at: number): boolean =>
 
 /** Max schedules that are worked on at the same time. */
 const maxWorking = 32;
-/** The longest time until a tick is tried again, or until it is looked again whether the earlier execution has ended. */
+/** The longest time until a tick is tried again, or until the earlier execution is checked again. */
 const maxDelayMs = 10_000;

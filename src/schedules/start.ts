@@ -9,9 +9,9 @@ export interface Schedules extends Workflows {
   readonly schedules: ReadonlyMap<string, ScheduleDefinition>;
 }
 
-/** The beginning of the ids of all executions of a schedule. */
+/** The prefix of all execution ids of a schedule. */
 export const toPrefix = (id: string): string => `schedule:${id}:`;
-/** The id of the execution of a tick. */
+/** The execution id of a tick. */
 export const toTickId = (id: string, at: number): string => toPrefix(id) + new Date(at).toISOString();
 
 /** An execution could not be made: its input, its user or the code of its workflow is wrong. Another try has the same end. */

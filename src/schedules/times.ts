@@ -105,7 +105,7 @@ function following(cron: Cron, after: number, monthEnd: number): number | undefi
   return first === Infinity ? undefined : first;
 }
 
-/** The last second of the month of a time on the wall. */
+/** The last second of the month in wall time. */
 function toMonthEnd(wall: number): number {
   const date = new Date(wall);
   return Date.UTC(date.getUTCFullYear(), date.getUTCMonth() + 1) - 1_000;

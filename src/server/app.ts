@@ -21,7 +21,6 @@ import type { Upgraded } from "../sockets/upgrade.ts";
 import type { BuiltInRoute } from "./built-in-routes.ts";
 import { innerHandler, methodNotAllowed, type InnerHandler } from "./custom.ts";
 import { listRoutes, type ListedRoute } from "./listing.ts";
-import type { StoreGate } from "./open.ts";
 import type { ConsoleAccess } from "./requests/console-access.ts";
 import { RequestGuard, type GuardOptions } from "./requests/guard.ts";
 import { createMiddlewareAnswer } from "./requests/middleware-answer.ts";
@@ -40,7 +39,12 @@ import { toHooks } from "./requests/socket-hooks.ts";
 export type Mode = "dev" | "start";
 /** Gets the errors that are hidden from the caller. */
 export type RequestReport = (error: unknown, requestId: string | undefined) => void;
-/** The parts of a server that its apps share. */
+/** The gate of requests that arrive before the store is open. */
+export interface StoreGate {
+  /** Pending while the port is open and the store is not. Rejects with a 503 if the store cannot be opened. */
+  opening: Promise<unknown> | undefined;
+}
+/** The server parts that all apps share. */
 export interface SharedAppParts extends Pick<GuardOptions, "mode" | "logger" | "clock" | "sessions"> {
   readonly report: RequestReport;
   readonly streams: Streams;
@@ -156,7 +160,7 @@ export class App {
     }
   }
 
-  /** Answers outside of CORS and of the host's middleware: no page of another origin may read an answer. */
+  /** Answers outside of CORS and the host's middleware: no page of another origin may read an answer. */
   async #answerConsoleApi(event: H3Event, console: ConsoleAccess, headers: HeaderPairs): Promise<Answer> {
     const { req: request, url } = event;
     console.checkOrigin(request, url);

@@ -21,7 +21,7 @@ import { createTraces, type Traces } from "../observability/tracer.ts";
 import type { Problem } from "../pages/problem.ts";
 import { Scheduler } from "../schedules/scheduler.ts";
 import { startTick } from "../schedules/start.ts";
-import { App, type RequestReport, type SharedAppParts } from "./app.ts";
+import { App, type RequestReport, type SharedAppParts, type StoreGate } from "./app.ts";
 import { createBuiltInRoutes, type BuiltInRoute } from "./built-in-routes.ts";
 import { createCustomApp } from "./custom.ts";
 import { healthEntries, healthRoutes, type Readiness } from "./health.ts";
@@ -30,7 +30,6 @@ import { createKeyWarnings, createReplacedNotice } from "./notices.ts";
 import { ServerLog, type ServerLogOptions } from "./server-log.ts";
 import { actingFor } from "./runtime/acting-for.ts";
 import { createRuntime, type RuntimeParts } from "./runtime/runtime.ts";
-import type { StoreGate } from "./open.ts";
 import { createToolTargets } from "./runtime/tool-targets.ts";
 
 export interface ServerParts extends ServerLogOptions {
@@ -43,13 +42,13 @@ export interface ServerParts extends ServerLogOptions {
   /** False to leave the executions that were running when the last process ended as they are. @default true */
   readonly recovery?: boolean | undefined;
   readonly extraRoutes?: readonly BuiltInRoute[];
-  /** Time after which a warning is logged about an older config that is still in use. @default 300000, 5 minutes */
+  /** Time after which an older config still in use is logged as a warning. @default 300000, 5 minutes */
   readonly heldMs?: number;
 }
 
 type OpenBackend = ReturnType<Backend["open"]>;
 
-/** What the parts of a server need to know of it. */
+/** The server, as its parts see it. */
 export interface Serving {
   /** Opens the store, if it is not open yet. */
   open(): Promise<void>;
@@ -57,7 +56,7 @@ export interface Serving {
   current(): Snapshot;
 }
 
-/** The parts of a server that all versions of its config share. Opens no file and no port. */
+/** The server parts that all config versions share. Opens no file and no port. */
 export class Assembly {
   readonly engine: Engine;
   readonly agents: Agents;

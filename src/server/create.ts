@@ -55,28 +55,7 @@ export function createServer(config: Config): Server {
 
 export const defaultPort = 3141;
 
-/** A server, with access to its current config, its log and its routes. */
-export interface OpenServer extends Server {
-  /** The version of the config that is served now. */
-  readonly snapshot: Snapshot;
-  readonly logger: Logger;
-  /** The sessions of the console. Undefined where no link signs in. */
-  readonly sessions: ConsoleSessions | undefined;
-  routes(): ListedRoute[];
-  listen(options?: Parameters<Server["listen"]>[0] & Pick<ListenOptions, "https">): Promise<ListeningServer>;
-  /**
-   * Serves another version of the config from now on. Requests and executions in progress keep the version that they
-   * started with. Backend, limits and port do not change. Throws, and changes nothing, if the version cannot be served.
-   */
-  swap(project: Project): void;
-  /**
-   * With `noticeMs`, serves for that time as before, while `/ready` is 503, so that a load balancer can notice.
-   * `drainMs` is the time for work in flight. @default limits.drainMs
-   */
-  close(options?: { noticeMs?: number; drainMs?: number }): Promise<void>;
-  /** Sets the problem that the landing page shows about a version that cannot be served. Undefined clears it. */
-  complain(problem: Problem | undefined): void;
-}
+type OpenListenOptions = Parameters<Server["listen"]>[0] & Pick<ListenOptions, "https">;
 
 /** Opens the server of a project. `start` refuses a config with former limits. */
 export function openServer(project: Project, parts: ServerParts): OpenServer {
@@ -85,15 +64,17 @@ export function openServer(project: Project, parts: ServerParts): OpenServer {
     const mistakes = formerLimits.map(explainFormerLimit);
     throw new ConfigError(mistakes.map(({ message }) => message).join("\n"), { hint: mistakes[0]?.hint });
   }
-  return new LiveServer(project, parts);
+  return new OpenServer(project, parts);
 }
 
-/** The public methods are bound: a host may take `fetch` off its server. */
-class LiveServer implements OpenServer {
+/** A server, with access to its config, log and routes. Public methods are bound: a host may take `fetch` off its server. */
+export class OpenServer implements Server {
   readonly runtime: SystemRuntime;
   readonly logger: Logger;
+  /** The sessions of the console. Undefined where no link signs in. */
   readonly sessions: ConsoleSessions | undefined;
-  readonly complain: OpenServer["complain"];
+  /** Sets the problem on the landing page: the reason why a version cannot be served. Undefined clears it. */
+  readonly complain: (problem: Problem | undefined) => void;
   readonly #assembly: Assembly;
   readonly #parts: ServerParts;
   readonly #server: Project["config"]["server"];
@@ -116,6 +97,7 @@ class LiveServer implements OpenServer {
     this.#versions = createVersions(this.#assembly.toApp(project), { logger, heldMs: parts.heldMs });
   }
 
+  /** The version of the config that is served now. */
   get snapshot(): Snapshot {
     return this.#versions.current().snapshot;
   }
@@ -127,6 +109,10 @@ class LiveServer implements OpenServer {
 
   readonly routes = (): ListedRoute[] => this.#versions.current().routes();
 
+  /**
+   * Serves another version of the config from now on. Requests and executions in progress keep the version that they
+   * started with. Backend, limits and port do not change. Throws, and changes nothing, if the version cannot be served.
+   */
   readonly swap = (next: Project): void => {
     this.#versions.swap(this.#assembly.toApp(next));
     this.#assembly.scheduler.update(this.snapshot.schedules.values());
@@ -152,7 +138,8 @@ class LiveServer implements OpenServer {
     return toHostResponse(answer, request.method, release);
   };
 
-  readonly listen: OpenServer["listen"] = ({ port = this.#server.port, host = this.#host, https } = {}) => {
+  readonly listen = (asked: OpenListenOptions = {}): Promise<ListeningServer> => {
+    const { port = this.#server.port, host = this.#host, https } = asked;
     if (this.#listening) throw new Error("This server is already listening");
     if (this.#closing) throw new Error("This server is closed");
     if (!isLoopback(host)) this.sessions?.close();
@@ -184,7 +171,12 @@ class LiveServer implements OpenServer {
     return this.#listening;
   };
 
-  readonly close: OpenServer["close"] = ({ noticeMs = 0, drainMs = this.#server.limits.drainMs } = {}) => {
+  /**
+   * With `noticeMs`, serves for that time as before, while `/ready` is 503, for a load balancer to notice. `drainMs` is the
+   * time for work in flight. @default limits.drainMs
+   */
+  readonly close = (asked: { noticeMs?: number; drainMs?: number } = {}): Promise<void> => {
+    const { noticeMs = 0, drainMs = this.#server.limits.drainMs } = asked;
     this.#assembly.draining.isDraining = true;
     if (noticeMs === 0) return (this.#closing ??= this.#close(drainMs));
     return (this.#noticed ??= sleep(noticeMs).then(() => (this.#closing ??= this.#close(drainMs))));

@@ -102,7 +102,7 @@ function withoutReplaced(table: Table<BuiltInRoute>, app: H3, mounted: readonly 
   return kept.length === table.routes.length ? table : createTable(kept);
 }
 
-/** Returns the headers to keep on an error. h3 drops those of middleware, but a page must be able to read errors. */
+/** Returns the headers to keep on an error. h3 drops middleware headers, but a page must be able to read errors. */
 function toKept({ res }: HTTPEvent & Partial<Pick<H3Event, "res">>): HeaderPairs {
   const { headers = new Headers(), errHeaders = new Headers() } = res ?? {};
   return [...[...headers].filter((pair) => isCrossOrigin(pair) && !errHeaders.has(pair[0])), ...errHeaders];

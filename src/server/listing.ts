@@ -15,22 +15,22 @@ export interface ListedRoute {
   readonly path: string;
   readonly access: Access;
   readonly why: string;
-  /** The entries of `publicRoutes` or `protect` that make an exception for some of its paths. */
+  /** The `publicRoutes` or `protect` entries that make an exception for some of its paths. */
   readonly except: readonly string[];
   /** The action that `authorize` is asked about. Undefined if it is never asked about this route. */
   readonly action?: Action | undefined;
   /** The rule for things of another user, whom `?userId=` names. Undefined: the route takes no other user. */
   readonly others?: OthersRule | undefined;
-  /** The callers that may use it, of those that `access` admits. */
+  /** The callers that may use it, among those admitted by `access`. */
   readonly allows: "any caller" | "owner only" | "by authorize" | "closed without authorize";
-  /** The ids of the workflows or agents for which `authorize` of their definition decides instead. */
+  /** The ids of workflows and agents with an `authorize` in their own definition, which decides instead. */
   readonly authorizedBy: readonly string[];
   readonly from: "agentserve" | "configureApp";
   /** Set for a route that `start` does not serve. */
   readonly only?: "dev" | undefined;
 }
 
-/** The action that `authorize` is asked about, and the callers that may do it. */
+/** The action for `authorize`, and the callers that may do it. */
 interface OthersRule {
   readonly action: Action;
   readonly allows: "any caller" | "closed without authorize" | "by authorize";
@@ -90,7 +90,7 @@ function toOthers(action: Action, { authorizer, policy }: ListingParts): OthersR
   return { action, allows: isAsked ? "by authorize" : policy ? "closed without authorize" : "any caller" };
 }
 
-/** Returns the routes of `configureApp` and of the apps that it mounts. */
+/** Returns the routes of `configureApp`, mounted apps included. */
 export function listCustomRoutes(custom: H3): CustomRoute[] {
   return custom["~routes"].map(({ method = "", route = "", meta }) => ({
     method,

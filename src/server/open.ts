@@ -1,14 +1,9 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { busy } from "../core/error.ts";
 import type { OpenOptions } from "../engine/contract/engine.ts";
+import type { StoreGate } from "./app.ts";
 import { listen, type ListeningServer, type ListenOptions } from "./network/listen.ts";
 import { freePort } from "./network/port.ts";
-
-/** The gate of requests that arrive before the store is open. */
-export interface StoreGate {
-  /** Pending while the port is open and the store is not. Rejects with a 503 if the store cannot be opened. */
-  opening: Promise<unknown> | undefined;
-}
 
 export interface OpenParts {
   readonly options: ListenOptions;

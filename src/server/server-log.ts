@@ -7,7 +7,7 @@ import { createLogs, type Logs } from "../observability/logs.ts";
 
 export interface ServerLogOptions {
   readonly mode: "dev" | "start";
-  /** Gets every log record, in place of the logger of the config and of the terminal. */
+  /** Gets every log record, in place of the config's logger and the terminal. */
   readonly logger?: Logger | undefined;
   /** True to print JSON lines to the terminal. */
   readonly json?: boolean | undefined;
@@ -51,7 +51,7 @@ export class ServerLog {
       });
   }
 
-  /** Writes to the logger of another version of the config. */
+  /** Writes to the logger of another config version. */
   follow(project: Project): void {
     this.#output = this.#toOutput(project);
   }

@@ -11,7 +11,7 @@ export function closeOnSignal(close: (signal: NodeJS.Signals) => Promise<void>, 
       if (closing) process.exit(1);
       closing = true;
       report.shuttingDown();
-      // Timers and pools that a project has left open must not keep the process alive.
+      // Timers and pools that a project leaves open must not keep the process alive.
       void close(signal).then(
         () => process.exit(0),
         (error: unknown) => {

@@ -6,14 +6,14 @@ import { cut } from "../core/cut.ts";
 /** A clock that only tests move. */
 export interface TestClock extends Clock {
   /**
-   * Moves the time, by milliseconds or a duration such as `"2h"`. Calls that become due are made in the order of their
-   * times, and each sees the time at which it was due. Before the next one, the work that it has started continues until
-   * it waits for the clock again, or has ended. Work that waits for a network, a file or another process is not awaited.
+   * Moves the time, by milliseconds or a duration such as `"2h"`. Calls that become due are made in the order of their times,
+   * and each sees the time at which it was due. Before the next one, the work started by it continues until it is complete or
+   * waits for the clock again. Work that waits for a network, a file or another process is not awaited.
    */
   advance(by: number | string): Promise<void>;
   /**
    * Moves the wall clock alone, forward or back, as when the clock of a machine is set. Dates follow it, durations do not.
-   * Resolves when the work that it has started has ended, or waits for the clock.
+   * Resolves when the work started by it is complete, or waits for the clock.
    */
   jump(by: number | string): Promise<void>;
 }
@@ -36,7 +36,7 @@ interface PendingCall extends ClockTimer {
   readonly run: () => void;
 }
 
-/** The turns of the event loop without a use of the clock after which everything waits. */
+/** Event loop turns without a use of the clock, after which everything waits. */
 const quietTurns = 20;
 /** The lazy calls of one timer in one `advance`, at most. */
 const maxLazyCalls = 50;
@@ -49,7 +49,7 @@ class ManualClock implements TestClock {
   /** In the order in which they were set. */
   readonly #calls = new Set<PendingCall>();
   readonly #held = new Set<PromiseLike<unknown>>();
-  /** The number of uses of the clock. It changes while there is work. */
+  /** Counts the uses of the clock. It changes while there is work. */
   #uses = 0;
   #moving: Promise<void> = Promise.resolve();
 

@@ -21,8 +21,8 @@ export interface TestServer extends Server {
 }
 
 /**
- * Creates a server for tests. It behaves like that of `agentserve`, with two differences: it is in memory unless the
- * config has a backend, and it logs nothing to the terminal or to the logger of the config.
+ * Creates a server for tests. It behaves like `createServer()` of `agentserve`, with two differences: it is in memory unless
+ * the config has a backend, and it logs nothing to the terminal or the config's logger.
  */
 export function createServer(config: Config, { clock }: TestServerOptions = {}): TestServer {
   const project = toProject({ ...config, backend: config.backend ?? embedded({ path: ":memory:" }) });

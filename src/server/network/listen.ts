@@ -5,7 +5,7 @@ import type { AddressInfo } from "node:net";
 import { setTimeout as sleep } from "node:timers/promises";
 import { setFlagsFromString } from "node:v8";
 import type { Bounds } from "../../config/limits.ts";
-import { createUpgrade, type UpgradeOptions } from "../../sockets/upgrade.ts";
+import { createUpgrade, type Upgrade, type UpgradeOptions } from "../../sockets/upgrade.ts";
 import type { Mode } from "../app.ts";
 import { trackConnections } from "./connections.ts";
 import { inTurn } from "./in-turn.ts";
@@ -48,7 +48,8 @@ export async function listen(options: ListenOptions): Promise<ListeningServer> {
   const { host, limits, report } = options;
   const listener = inTurn(options.listener);
   const upgrade = createUpgrade({ ...limits, report, resolve: options.resolve, counted: options.countedSocket });
-  const server = options.mode === "dev" ? await openListhen() : await openNode();
+  const opening = { options, listener, upgrade };
+  const server = await (options.mode === "dev" ? openListhen(opening) : openNode(opening));
   server.keepAliveTimeout = keepAliveMs;
   answerUnparsed(server);
   const connections = trackConnections(server);
@@ -57,39 +58,6 @@ export async function listen(options: ListenOptions): Promise<ListeningServer> {
   const { port: bound } = server.address() as AddressInfo;
   const scheme = options.mode === "dev" && options.https ? "https" : "http";
   return { url: `${scheme}://${toUrlHost(host)}:${bound}`, port: bound, close };
-
-  async function openListhen(): Promise<HttpServer> {
-    const { listen: listhen } = await import("listhen"); // takes 55 ms, which `start` saves
-    const port = await freePort(options);
-    const open = (): ReturnType<typeof listhen> =>
-      listhen(listener, {
-        port,
-        hostname: host,
-        showURL: false,
-        autoClose: false,
-        isProd: false,
-        https: options.https ?? false,
-        // listhen calls it with (req, socket, head), but declares fewer parameters.
-        ws: upgrade.handle as never,
-      });
-    const opened = await unlessTaken(port, open);
-    if (opened && (port === 0 || opened.address.port === port)) return opened.server as HttpServer;
-    // Another process was faster. If listhen has noticed, it has chosen a different port.
-    await opened?.close();
-    if (options.mayMove) return openListhen();
-    throw portTaken(port);
-  }
-
-  async function openNode(): Promise<HttpServer> {
-    const { requestMs: requestTimeout } = limits;
-    const headersTimeout = Math.min(limits.headersMs, requestTimeout); // Node accepts no more than requestTimeout
-    const connectionsCheckingInterval = Math.min(1_000, headersTimeout, requestTimeout);
-    const opening = createServer({ headersTimeout, requestTimeout, connectionsCheckingInterval }, listener);
-    opening.on("upgrade", (req, socket, head) => void upgrade.handle(req, socket, head));
-    opening.listen(await freePort(options), host);
-    await once(opening, "listening"); // rejects if "error" comes first
-    return opening.on("error", report);
-  }
 
   async function close({ drainMs = limits.drainMs, answered = Promise.resolve() } = {}): Promise<void> {
     const closed = once(server, "close");
@@ -111,6 +79,45 @@ export async function listen(options: ListenOptions): Promise<ListeningServer> {
     clearTimeout(cut);
     over.abort();
   }
+}
+
+interface Opening {
+  readonly options: ListenOptions;
+  readonly listener: Listener;
+  readonly upgrade: Upgrade;
+}
+
+async function openListhen({ options, listener, upgrade }: Opening): Promise<HttpServer> {
+  const { listen: listhen } = await import("listhen"); // takes 55 ms, which `start` saves
+  const port = await freePort(options);
+  const open = (): ReturnType<typeof listhen> =>
+    listhen(listener, {
+      port,
+      hostname: options.host,
+      showURL: false,
+      autoClose: false,
+      isProd: false,
+      https: options.https ?? false,
+      // listhen calls it with (req, socket, head), but declares fewer parameters.
+      ws: upgrade.handle as never,
+    });
+  const opened = await unlessTaken(port, open);
+  if (opened && (port === 0 || opened.address.port === port)) return opened.server as HttpServer;
+  // Another process was faster. If listhen has noticed, it has chosen a different port.
+  await opened?.close();
+  if (options.mayMove) return openListhen({ options, listener, upgrade });
+  throw portTaken(port);
+}
+
+async function openNode({ options, listener, upgrade }: Opening): Promise<HttpServer> {
+  const { requestMs: requestTimeout, headersMs } = options.limits;
+  const headersTimeout = Math.min(headersMs, requestTimeout); // Node accepts no more than requestTimeout
+  const connectionsCheckingInterval = Math.min(1_000, headersTimeout, requestTimeout);
+  const opening = createServer({ headersTimeout, requestTimeout, connectionsCheckingInterval }, listener);
+  opening.on("upgrade", (req, socket, head) => void upgrade.handle(req, socket, head));
+  opening.listen(await freePort(options), options.host);
+  await once(opening, "listening"); // rejects if "error" comes first
+  return opening.on("error", options.report);
 }
 
 /**
@@ -139,7 +146,7 @@ const listenChannel = "tracing:net.server.listen:asyncStart";
 
 /**
  * Turns off V8's pretenuring, for the whole process. The requests of open streams survive, so V8 learns that the objects of a
- * request are old, and allocates those of later requests in the old generation. Each would retain what it refers to until
+ * request are old, and allocates the objects of later requests in the old generation. Each would retain what it refers to until
  * the next full collection.
  */
 function keepRequestsYoung(): void {

@@ -8,7 +8,10 @@ import type { Incoming } from "../requests/request-record.ts";
 
 export type Listener = (req: IncomingMessage, res: ServerResponse) => void;
 
-/** Returns the current app as a Node request listener. A request holds its snapshot until its response has ended or needs nothing of it. */
+/**
+ * Returns the current app as a Node request listener. A request holds its snapshot until its response is complete or does not
+ * need it.
+ */
 export function toListener(current: () => App, report: (error: unknown) => void): Listener {
   return (req, res) => {
     const app = current();
@@ -20,7 +23,7 @@ export function toListener(current: () => App, report: (error: unknown) => void)
     const request = toRequest(bodyBytes);
     const incoming: Incoming = {
       request,
-      // A body that was touched belongs to the request that reads it.
+      // A touched body belongs to the request that reads it.
       withBodyLimit: (bytes) => (req.readableFlowing === null ? toRequest(bytes) : request),
       onEnded: (release) => void (res.closed ? release() : res.once("close", release)),
       release: releaseSnapshot,
@@ -49,9 +52,9 @@ const isShort = (answer: Answer): boolean =>
   answer.status >= 400 || (answer instanceof Envelope && answer.status !== 304);
 
 /**
- * Sends an answer before its request has arrived as a whole, on a connection that closes afterwards. The rest of the body
- * is discarded before the connection is closed: closed with unread data, it would be reset. A client that writes first
- * would get EPIPE in place of the answer, and one that reads may lose the end of it.
+ * Sends an answer before its request has arrived as a whole, on a connection that closes afterwards. The rest of the body is
+ * discarded before the connection is closed: closed with unread data, it would be reset. A client would get EPIPE in place of
+ * the answer if it writes first, or may lose the end of it.
  */
 async function sendEarly(req: IncomingMessage, res: ServerResponse, answer: Answer): Promise<void> {
   const { status } = answer;

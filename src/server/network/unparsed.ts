@@ -9,7 +9,7 @@ import { send } from "./listener.ts";
 /** Responds in our envelope to requests that Node would answer itself, or drop, before it calls a listener. */
 export function answerUnparsed(server: Server): void {
   server.on("clientError", (error: NodeJS.ErrnoException, socket) => {
-    // A client would read a second response as part of the one that has begun.
+    // A client would read a second response as part of the first one.
     if ((socket as Carrier)._httpMessage?.headersSent) return void socket.destroy();
     refuse(socket, toEnvelope(clientErrors[error.code ?? ""] ?? new ServeError(400, "Bad request")));
   });

@@ -10,7 +10,7 @@ import { tokenProtocol } from "../../sockets/socket.ts";
 import type { BuiltInRoute } from "../built-in-routes.ts";
 
 /**
- * The rules of the console for the requests of one version of the config.
+ * The console's rules for requests, in one config version.
  *
  * A1 A session counts where a link exists, and only for requests that no page of another origin sends.
  * A2 Under a provider, a session is the caller `console`, who may do everything. Without one it opens `/console/api` only.
@@ -20,7 +20,7 @@ import type { BuiltInRoute } from "../built-in-routes.ts";
 export interface ConsoleAccess {
   /** Returns true for a path of `/console/api`, in every spelling that reaches one of its routes. */
   isApi(path: string): boolean;
-  /** Throws a 403 for a request of a page of another origin. */
+  /** Throws a 403 for a request from a page of another origin. */
   checkOrigin(request: Request, url: URL): void;
   /** Returns the identity of a session, or undefined for a request without one. Throws a 403 for another origin. */
   identify(request: Request, url: URL, isUpgrade: boolean): Identity | undefined;
@@ -37,7 +37,7 @@ interface MarkedRequest {
   readonly identity: Identity;
 }
 
-/** The header of the requests of the console's page. */
+/** The header of requests from the console's page. */
 const mark = "x-agentserve-console";
 
 export function createConsoleAccess(snapshot: Snapshot, sessions: ConsoleSessions | undefined): ConsoleAccess {
@@ -80,7 +80,7 @@ function checkOrigin({ headers }: Request, { host }: URL): void {
   if (!isOwn || site === "cross-site" || site === "same-site") throw new ServeError(403, "Origin not allowed");
 }
 
-/** Returns the texts that may be the token of a session. A WebSocket has it where that of a provider may be as well. */
+/** Returns the texts that may be the token of a session. A WebSocket has it where a provider's token may be as well. */
 function readTokens({ headers }: Request, { searchParams }: URL, isUpgrade: boolean): string[] {
   const [, bearer] = /^bearer +(\S+)$/i.exec(headers.get("authorization") ?? "") ?? [];
   const found = [bearer];

@@ -3,9 +3,9 @@ import { ServeError } from "../../core/error.ts";
 import type { Cors } from "../../http/cors.ts";
 
 /**
- * Returns true for a request from a foreign origin that may change data. A browser sends some of them without a
- * preflight, and a page can do harm without reading the response. Over https and on localhost the browser sends
- * `sec-fetch-site`, which is correct even behind a proxy that changes the Host.
+ * Returns true for a foreign request that may change data. A browser sends some of them without a preflight, and a page can do
+ * harm without reading the response. Over https and on localhost the browser sends `sec-fetch-site`, which is correct even
+ * behind a proxy with another Host.
  */
 export function isForeign({ method, headers }: Request, url: URL): boolean {
   if (method === "GET" || method === "HEAD" || method === "OPTIONS") return false;
@@ -26,11 +26,11 @@ export function createOriginCheck(cors: Cors, auth: AuthProvider | undefined): (
   };
 }
 
-/** Compares only the hosts: behind a proxy that terminates TLS, our scheme is not the one that the browser sees. */
+/** Compares only the hosts: behind a proxy with TLS, the browser sees another scheme. */
 export function isOwn(origin: string, { host }: URL): boolean {
   return URL.parse(origin)?.host === host;
 }
 
-/** Returns true for a header that controls which pages may read a response. */
+/** Returns true for a header about the pages that may read a response. */
 export const isCrossOrigin = ([name]: [string, string]): boolean =>
   name === "vary" || name.startsWith("access-control-");

@@ -23,7 +23,7 @@ export interface Incoming {
   readonly withBodyLimit: (bytes: number) => Request;
   /** Registers a callback for the end of the response. */
   readonly onEnded: OnEnded;
-  /** Called if the rest of the response needs nothing of the snapshot. */
+  /** Called if the rest of the response does not need the snapshot. */
   readonly release: () => void;
 }
 
@@ -43,7 +43,7 @@ export class RequestRecord {
   scope: Scope;
   /** The route, if one has matched. */
   route: MatchedRoute | undefined;
-  /** True for a request that is logged at `debug`: a probe, a preflight, a file of a page or a read of the console. */
+  /** True for a request that is logged at `debug`: a probe, a preflight, a page file or a console read. */
   isQuiet = false;
   /** True for a request without a span. */
   isUntraced = false;
@@ -59,7 +59,7 @@ export class RequestRecord {
     return performance.now() - this.#began;
   }
 
-  /** Notes the address. Probes of monitoring and of browsers are quiet. */
+  /** Reads the address. Probes from monitoring and browsers are quiet. */
   readAddress({ pathname, searchParams }: URL): void {
     this.isQuiet ||=
       quietPaths.has(pathname) ||

@@ -54,7 +54,7 @@ export interface RuntimeUse {
   readonly actor: Identity | StepCaller | "system";
   /** Returns the version of the config whose workflows and agents it uses. */
   readonly snapshot: () => Snapshot;
-  /** The step that has asked the agent whose tools and hooks have the runtime. @default none */
+  /** The step behind the agent call, for a runtime of tools and hooks. @default none */
   readonly within?: StepCaller | undefined;
   /** Aborts the questions that it asks. @default never */
   readonly signal?: AbortSignal | undefined;
@@ -251,7 +251,7 @@ class CodeRuntime implements SystemRuntime, StepRuntime {
     });
   }
 
-  /** The executions that it sees: those of its user, or those without one. The server itself sees all. */
+  /** The visible executions: of its user, or without a user. The server itself sees all. */
   #toVisible(userId: string | undefined): Visible {
     const mine = this.#identity.caller?.userId;
     const { begunBy, userId: owner } = this.#waiting?.execution ?? {};

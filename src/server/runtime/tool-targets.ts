@@ -95,7 +95,7 @@ export function createToolTargets({ engine, snapshot, showErrors }: ToolTargetsP
   }
 }
 
-/** Returns the id of the execution of a tool call: the same when the turn is repeated. */
+/** Returns the execution id of a tool call: the same when the turn is repeated. */
 function toChildId({ key, step }: ToolStart): string {
   // An execution id can be reused after retention has deleted the execution. `startAt` makes the text unique.
   const text = `${step?.execution.startAt ?? "turn"} ${key}`;
