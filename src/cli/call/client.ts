@@ -2,9 +2,7 @@ import { $fetch } from "ofetch";
 import { toObject, tryParseJson } from "../../core/json.ts";
 import { UserError } from "../../core/user-error.ts";
 import { toVisible } from "../../core/terminal/visible.ts";
-import { maxBytes, readUpTo } from "./bytes.ts";
-import { readEvents, type ServerEvent, maxBytes, readUpTo } from "./events.ts";
-import { toVisible } from "../../core/visible.ts";
+import { maxBytes, readUpTo, readEvents, type ServerEvent } from "./events.ts";
 import { notOurs, redirected, toConnectionError, toRefusalError } from "./failure.ts";
 import type { Target } from "./target.ts";
 

@@ -1,15 +1,6 @@
-import { describe, nearest } from "../core/schemas/explain.ts";
-import { idRule, isId } from "../core/id.ts";
-import { toVisible } from "../core/terminal/visible.ts";
-import { callAgent } from "./call/agent.ts";
-import { createClient } from "./call/client.ts";
-import { dim, Screen } from "./call/screen.ts";
-import { toTarget, type CallFlags } from "./call/target.ts";
-import { callWorkflow } from "./call/workflow.ts";
-import { UsageError } from "./usage.ts";
-import { describe, nearest } from "../../core/explain.ts";
+import { describe, nearest } from "../../core/schemas/explain.ts";
 import { idRule, isId } from "../../core/id.ts";
-import { toVisible } from "../../core/visible.ts";
+import { toVisible } from "../../core/terminal/visible.ts";
 import { callAgent } from "./agent.ts";
 import { Client } from "./client.ts";
 import { dim, Screen } from "./screen.ts";

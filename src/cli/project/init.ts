@@ -14,15 +14,10 @@ import { basename, dirname, join, relative, resolve, sep } from "node:path";
 import { fileURLToPath } from "node:url";
 import { getSystemErrorMessage } from "node:util";
 import { consola } from "consola";
-import { findConfig, hasConfig, isFolder } from "../config/load.ts";
-import { toPortableWord } from "../core/terminal/shell.ts";
-import { UserError } from "../core/user-error.ts";
-import { toVisible } from "../core/terminal/visible.ts";
-import { colors } from "./colors.ts";
 import { findConfig, hasConfig, isFolder } from "../../config/load.ts";
-import { toPortableWord } from "../../core/shell.ts";
+import { toPortableWord } from "../../core/terminal/shell.ts";
 import { UserError } from "../../core/user-error.ts";
-import { toVisible } from "../../core/visible.ts";
+import { toVisible } from "../../core/terminal/visible.ts";
 import { colors } from "../colors.ts";
 import { toManifest, toPackages } from "./init-manifest.ts";
 

@@ -1,19 +1,11 @@
-import { show } from "../config/load-error.ts";
-import { createLoader, dispose, findConfig, type Loader, type Project } from "../config/load.ts";
-import { within } from "../core/clock.ts";
-import * as restate from "../backends/restate/define.ts";
-import * as agentserve from "../index.ts";
-import * as models from "../models.ts";
-import { colors } from "./colors.ts";
-import { leave } from "./output.ts";
 import { show } from "../../config/load-error.ts";
+import { within } from "../../core/clock.ts";
 import { createLoader, dispose, findConfig, type Loader, type Project } from "../../config/load.ts";
-import { within } from "../../core/within.ts";
+import { colors } from "../colors.ts";
+import { leave } from "../output.ts";
 import * as restate from "../../backends/restate/define.ts";
 import * as agentserve from "../../index.ts";
 import * as models from "../../models.ts";
-import { colors } from "../colors.ts";
-import { leave } from "../output.ts";
 
 /**
  * Creates the loader for the given config, or for the one in this folder. The project's files import the same module
