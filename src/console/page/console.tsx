@@ -5,7 +5,7 @@ import { actingUser } from "./acting-user.ts";
 import { connection, follow } from "./server/live.ts";
 import { Notices } from "./parts/notices.tsx";
 import { Text } from "./parts/text.tsx";
-import { UserField } from "./parts/user-field.tsx";
+import { UserField } from "./user-field.tsx";
 import { place, toLink } from "./place.ts";
 import { ProblemBanner } from "./problem.tsx";
 import { signIn, signInState, signOut, type Session } from "./session.ts";

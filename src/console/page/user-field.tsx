@@ -1,6 +1,6 @@
 import { useId, useState } from "preact/hooks";
-import { actAs, actingUser, canChooseUser } from "../acting-user.ts";
-import { go, place } from "../place.ts";
+import { actAs, actingUser, canChooseUser } from "./acting-user.ts";
+import { go, place } from "./place.ts";
 
 /** The user that the page acts as, where no authentication provider knows one. */
 export function UserField() {
