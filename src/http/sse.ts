@@ -2,6 +2,7 @@ import { busy, DetailedError, ServeError, shuttingDown, type ErrorFields } from 
 import { within } from "../core/clock.ts";
 import { createResponse, type Answer, type HeaderPairs } from "./envelope.ts";
 import { EventAnswer, type EventFrames, type EventSink } from "./event-answer.ts";
+import { pause } from "./turn-budget.ts";
 
 /**
  * The return value of a handler that responds with events. The signal is aborted when the reader disconnects or the
@@ -102,27 +103,6 @@ function toFrame({ value, done }: IteratorResult<unknown>, ids: boolean | undefi
 /** The time after which a response begins without an event. */
 const beginMs = 1_000;
 const heartbeat = encoder.encode(":\n\n");
-
-// Streams share a time budget per turn of the event loop. A generator whose next event is always ready would otherwise
-// starve all other work.
-const turnMs = 5;
-let until: number | undefined;
-let nextTurn: Promise<void> | undefined;
-
-/** Returns a promise of the next turn once this turn's budget is used up. */
-function pause(): Promise<void> | undefined {
-  const now = performance.now();
-  if (until === undefined) {
-    until = now + turnMs;
-    nextTurn = new Promise((resolve) => {
-      setImmediate(() => {
-        until = undefined;
-        resolve();
-      });
-    });
-  }
-  return now < until ? undefined : nextTurn;
-}
 
 interface OpenStreamOptions {
   /** The first frame. If it is a comment, `coming` is the first event. */

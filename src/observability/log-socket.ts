@@ -1,8 +1,7 @@
 import { defineSocket, type SocketRoute } from "../sockets/socket.ts";
-import { defaultLimit, LogQuery } from "./filter.ts";
+import { defaultLimit, LogQuery, toFinder, toReader } from "./filter.ts";
 import type { Logs } from "./logs.ts";
 import { answerPing, SocketReader } from "./socket-reader.ts";
-import { toFinder, toReader } from "./reader.ts";
 import type { LogEntry } from "./record.ts";
 import { fitting } from "./ring.ts";
 

@@ -4,9 +4,8 @@ import { logLevels } from "../core/log.ts";
 import { logIds } from "../core/scope.ts";
 import { toPage } from "../http/envelope.ts";
 import { defineRoute, type Route } from "../http/route.ts";
-import { defaultLimit, LogQuery } from "./filter.ts";
+import { defaultLimit, LogQuery, toFinder, toReader } from "./filter.ts";
 import type { Logs } from "./logs.ts";
-import { toFinder, toReader } from "./reader.ts";
 import { fitting } from "./ring.ts";
 
 const text = v.optional(v.string());

@@ -4,7 +4,7 @@ import type { Identity } from "../core/caller.ts";
 import { defineSocket, toMessage, type SocketRoute } from "../sockets/socket.ts";
 import type { Logs } from "./logs.ts";
 import { answerPing, SocketReader } from "./socket-reader.ts";
-import { toReader } from "./reader.ts";
+import { toReader } from "./filter.ts";
 import type { Entity, SpanEvent, Traces } from "./tracer.ts";
 
 const EntityQuery = v.object({

@@ -12,8 +12,7 @@ import { style } from "./landing-style.ts";
 import { toLandingPage, toLists } from "./landing.ts";
 import { toOpenApi } from "./document/openapi.ts";
 import type { Problem } from "./problem.ts";
-import { createUiFiles, fileNames } from "./ui-files.ts";
-import { toUiPage } from "./ui.ts";
+import { createUiFiles, fileNames, toUiPage } from "./ui.ts";
 
 export interface PageParts {
   readonly version: string;
