@@ -17,20 +17,19 @@ import {
   type ServeFlags,
 } from "./serving.ts";
 
+interface DevFlags extends ServeFlags {
+  readonly https?: boolean;
+  readonly open?: boolean;
+}
+
 /** Serves a project and reloads it on save, until a signal ends the process. */
-export async function dev(flags: ServeFlags & { https?: boolean; open?: boolean }): Promise<void> {
+export async function dev(flags: DevFlags): Promise<void> {
   const mode = "dev";
   const began = performance.now();
   const loader = openLoader(flags.config);
   const project = await loadVisibly(loader, flags);
   refuseData(flags, project);
-  const toFixed = (one: Project) => {
-    const { backend, server } = one.config;
-    const { type, settings } = backend;
-    const https = flags.https ?? server.https ?? false;
-    return { ...toSettings(flags, one), https, backend: { type, settings }, limits: server.limits };
-  };
-  const fixed = toFixed(project);
+  const fixed = toFixed(flags, project);
   const { host, port, file, https } = fixed;
   const { drainMs } = fixed.limits;
   const server = openWithPlace(project, loader, { mode, host, json: flags.json, debug: flags.debug, file });
@@ -65,7 +64,7 @@ export async function dev(flags: ServeFlags & { https?: boolean; open?: boolean 
     server,
     project,
     needsRestart(next) {
-      const now = toFixed(next);
+      const now = toFixed(flags, next);
       const keys = Object.keys(fixed) as (keyof typeof fixed)[];
       return keys.filter((key) => !isDeepStrictEqual(fixed[key], now[key]));
     },
@@ -81,6 +80,14 @@ export async function dev(flags: ServeFlags & { https?: boolean; open?: boolean 
       },
     },
   });
+}
+
+/** Returns the settings that a reload cannot change. */
+function toFixed(flags: DevFlags, project: Project) {
+  const { backend, server } = project.config;
+  const { type, settings } = backend;
+  const https = flags.https ?? server.https ?? false;
+  return { ...toSettings(flags, project), https, backend: { type, settings }, limits: server.limits };
 }
 
 /** Max time for work in flight after Ctrl+C, in milliseconds. Steps that are cut off run again at the next start. */
