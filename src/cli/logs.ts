@@ -9,7 +9,7 @@ import { InterruptError, interruptible } from "./call/call.ts";
 import { Client } from "./call/client.ts";
 import { ConnectionError } from "./call/failure.ts";
 import { toTarget, type Target } from "./call/target.ts";
-import { colors } from "./colors.ts";
+import { printNote } from "./output.ts";
 import { UsageError } from "./usage.ts";
 
 export interface LogsFlags {
@@ -27,7 +27,7 @@ export interface LogsFlags {
 /** Prints the newest log records of a server, and new ones as they are logged with `--follow`. */
 export async function logs(flags: LogsFlags): Promise<void> {
   const target = toTarget(flags);
-  const client = new Client(target, note);
+  const client = new Client(target, printNote);
   const query = toQuery(flags);
   const printed = new Printed(flags.json ?? false);
   // Over HTTP first: a socket that is refused says nothing about the reason.
@@ -43,7 +43,7 @@ export async function logs(flags: LogsFlags): Promise<void> {
           hint: "pass a token with --token or AGENTSERVE_TOKEN",
         });
       if (isOpen) wait = firstWaitMs;
-      note(`lost the connection to ${target.url}; reconnecting …`);
+      printNote(`lost the connection to ${target.url}; reconnecting …`);
       for (let isUp = false; !isUp && !signal.aborted; wait = Math.min(wait * 2, maxWaitMs)) {
         await Promise.race([sleep(wait), stopped]);
         isUp = await client.get("/api/logs?limit=1").then(
@@ -66,7 +66,6 @@ const firstWaitMs = 250;
 const maxWaitMs = 5_000;
 /** A server that lives answers a ping. */
 const pingMs = 20_000;
-const note = (line: string): void => void process.stderr.write(`${colors.dim(line)}\n`);
 
 /** Prints the records of one connection. Resolves when it is closed, to false if it was never open. */
 async function follow({ url, token }: Target, query: URLSearchParams, printed: Printed): Promise<boolean> {

@@ -18,4 +18,4 @@ export async function leave(): Promise<never> {
 export const print = (line: string): void => void process.stdout.write(`${line}\n`);
 export const printJson = (value: unknown): void => print(toVisibleJson(JSON.stringify(value, null, 2)));
 /** Prints a line for a person. stdout has the result only. */
-export const note = (line: string): void => void process.stderr.write(`${colors.dim(line)}\n`);
+export const printNote = (line: string): void => void process.stderr.write(`${colors.dim(line)}\n`);

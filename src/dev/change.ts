@@ -16,8 +16,8 @@ const max = 3;
 
 /** Describes the effect of a save for its author: `workflow approval changed`. */
 export function describeChange({ before, after, files, config }: Change): string {
-  const said: string[] = [];
-  const told = new Set<string>();
+  const changes: string[] = [];
+  const described = new Set<string>();
   for (const [what, was, is] of [
     ["agent", before.agents, after.agents],
     ["workflow", before.workflows, after.workflows],
@@ -28,15 +28,16 @@ export function describeChange({ before, after, files, config }: Change): string
       const file = files.find((one) => show(one) === (now.get(id) ?? old.get(id)));
       const change = toChange(old.has(id), now.has(id), file !== undefined && file !== config);
       if (!change) continue;
-      said.push(`${what} ${id} ${change}`);
-      if (file !== undefined) told.add(file);
+      changes.push(`${what} ${id} ${change}`);
+      if (file !== undefined) described.add(file);
     }
   }
   for (const file of files) {
-    if (!told.has(file)) said.push(`${relative(dirname(config), file)} ${existsSync(file) ? "changed" : "removed"}`);
+    if (!described.has(file))
+      changes.push(`${relative(dirname(config), file)} ${existsSync(file) ? "changed" : "removed"}`);
   }
-  const shown = said.slice(0, max).map((text) => toVisible(text, { max: 200 }));
-  return shown.join(", ") + (said.length > max ? ` and ${said.length - max} more` : "");
+  const shown = changes.slice(0, max).map((text) => toVisible(text, { max: 200 }));
+  return shown.join(", ") + (changes.length > max ? ` and ${changes.length - max} more` : "");
 }
 
 function toChange(was: boolean, is: boolean, isTouched: boolean): string | undefined {

@@ -55,7 +55,7 @@ export function createWatch({ root, onChange, readAt, isNew, onError }: WatchOpt
     quiet = setTimeout(flush, Math.max(0, Math.min(ms, since + longestMs - performance.now())));
   }
 
-  function lookAgain(): void {
+  function checkAgain(): void {
     second = undefined;
     for (const [path, changedAt] of found) {
       if (statSync(path, { throwIfNoEntry: false })?.ctimeMs !== changedAt) change(path);
@@ -69,7 +69,7 @@ export function createWatch({ root, onChange, readAt, isNew, onError }: WatchOpt
     const isOld = event === "add" && stats !== undefined && stats.ctimeMs < readAt() - clockMs;
     if (!isOld || isNew(path)) return change(path);
     found.set(path, stats.ctimeMs);
-    second ??= setTimeout(lookAgain, blindMs).unref();
+    second ??= setTimeout(checkAgain, blindMs).unref();
   });
 
   return {

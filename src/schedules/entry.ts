@@ -54,7 +54,7 @@ export class Entry {
   }
 
   /** Takes in the due ticks. Returns the number of skipped ticks, which waited for too long. */
-  look(now: number): number {
+  takeDue(now: number): number {
     const { times } = this.definition;
     if (this.#lookedAt > now + lateMs) {
       this.#lookedAt = now; // the clock was set back

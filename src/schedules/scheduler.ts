@@ -22,7 +22,7 @@ export interface SchedulerParts {
  * Starts the executions of the schedules at their times. Each replica has one.
  *
  * S1. An execution has the id of its tick, and a tick is stored as done after its execution: so it begins once, whatever
- *     crashes, and whichever replicas look at it.
+ *     crashes, and whichever replicas find it.
  * S2. A due tick is in memory until it is stored. If it cannot be started or stored now, it is tried again.
  * S3. What is stored decides: before each tick it is read whether the schedule is paused, or another replica was first.
  * S4. The ticks of one schedule are worked on one after the other.
@@ -47,7 +47,7 @@ export class Scheduler {
   open(schedules: Iterable<ScheduleDefinition>): void {
     if (this.#isOpen) return;
     this.#isOpen = true;
-    this.#stopWatching = this.#clock.watchJumps?.(() => this.#look()) ?? (() => {});
+    this.#stopWatching = this.#clock.watchJumps?.(() => this.#takeDue()) ?? (() => {});
     this.update(schedules);
     void this.#markRemoved();
   }
@@ -80,7 +80,7 @@ export class Scheduler {
       this.#entries.delete(id);
       void this.#remove(id);
     }
-    this.#look();
+    this.#takeDue();
   }
 
   /** Stores that a schedule was removed: when it comes back later, it does not make up the time without it. */
@@ -114,12 +114,12 @@ export class Scheduler {
   }
 
   /** Takes in the due ticks, works on their schedules, and sets the timer for the next time. */
-  #look(): void {
+  #takeDue(): void {
     if (!this.#isOpen) return;
     const now = this.#clock.now();
     let nextAt = Infinity;
     for (const entry of this.#entries.values()) {
-      const leftOut = entry.look(now);
+      const leftOut = entry.takeDue(now);
       if (leftOut > 0)
         this.#parts.logger.warn(`Schedule ${entry.definition.id}: ${leftOut} ticks could not be started in time`);
       nextAt = Math.min(nextAt, entry.tickAt);
@@ -130,7 +130,7 @@ export class Scheduler {
     this.#clock.clearTimeout(this.#timer);
     if (nextAt === Infinity) return;
     const ms = Math.min(Math.max(1, nextAt - now), maxTimerMs);
-    this.#timer = this.#clock.setTimeout(() => this.#look(), ms).unref();
+    this.#timer = this.#clock.setTimeout(() => this.#takeDue(), ms).unref();
   }
 
   async #work(entry: Entry): Promise<void> {
@@ -141,7 +141,7 @@ export class Scheduler {
     await working;
     this.#working--;
     entry.isBusy = false;
-    this.#look();
+    this.#takeDue();
   }
 
   async #workOn(entry: Entry): Promise<void> {

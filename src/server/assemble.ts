@@ -81,7 +81,7 @@ export class Assembly {
   readonly #sharedAppParts: SharedAppParts;
   readonly #runtimeParts: RuntimeParts;
   readonly #listings = new WeakMap<object, App>();
-  readonly #sayReplaced: (replaced: Iterable<string>) => void;
+  readonly #logReplaced: (replaced: Iterable<string>) => void;
   #problem: Problem | undefined;
 
   /** Without `serving`, the routes are only listed. */
@@ -121,7 +121,7 @@ export class Assembly {
       isDev && isLoopback(parts.host ?? config.server.host ?? defaultHost) ? new ConsoleSessions() : undefined;
     this.streams = createStreams({ ...limits, report: this.report });
     this.#builtIn = this.#createBuiltIn(opened);
-    this.#sayReplaced = createReplacedNotice(this.logger);
+    this.#logReplaced = createReplacedNotice(this.logger);
     this.#sharedAppParts = {
       mode,
       clock,
@@ -171,7 +171,7 @@ export class Assembly {
     const { routes } = this.#builtIn;
     const isMissing = (route: BuiltInRoute): boolean => !served.routes.includes(route);
     const replaced = new Set(routes.filter(isMissing).map(toEntry));
-    if (this.#serving) this.#sayReplaced(table.routes.filter(isMissing).map(toEntry));
+    if (this.#serving) this.#logReplaced(table.routes.filter(isMissing).map(toEntry));
     const known = new Set(routes.map(toEntry));
     const open = [...healthEntries, ...consoleEntries].filter((entry) => known.has(entry) && !replaced.has(entry));
     const snapshot = createSnapshot(version, {

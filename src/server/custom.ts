@@ -40,7 +40,7 @@ export interface CustomParts {
 /** Creates the H3 app for `configureApp`: custom routes, middleware and error handler, with errors in our envelope. */
 export function createCustomApp({ configureApp, tools, basePath, table: all, report }: CustomAppOptions): CustomParts {
   const app = new H3({ silent: true }); // h3 would print every error; `report` gets each hidden one once
-  const mounted = sparePaths(app);
+  const mounted = skipPathsOnRefusal(app);
   configure(app, configureApp, tools);
   const table = withoutReplaced(all, app, mounted);
   for (const { method = "", route = "" } of app["~routes"]) {
@@ -113,10 +113,10 @@ function toKept({ res }: HTTPEvent & Partial<Pick<H3Event, "res">>): HeaderPairs
  * may do more than set headers, so a refused request skips it. Returns the paths of the apps that the host mounts, filled
  * in when it does.
  */
-function sparePaths(app: H3): readonly string[] {
+function skipPathsOnRefusal(app: H3): readonly string[] {
   const mounted: string[] = [];
   const { use, mount } = app;
-  const spare = (add: () => unknown): H3 => {
+  const skipOnRefusal = (add: () => unknown): H3 => {
     const middleware = app["~middleware"];
     const before = middleware.length;
     add();
@@ -132,11 +132,11 @@ function sparePaths(app: H3): readonly string[] {
   };
   app.mount = (...args) => {
     mounted.push(args[0]);
-    return spare(() => mount.apply(app, args));
+    return skipOnRefusal(() => mount.apply(app, args));
   };
   app.use = (...args: unknown[]) => {
     const add = () => use.apply(app, args as Parameters<H3["use"]>);
-    return args.length > 1 || typeof args[0] !== "function" ? spare(add) : (add(), app);
+    return args.length > 1 || typeof args[0] !== "function" ? skipOnRefusal(add) : (add(), app);
   };
   return mounted;
 }

@@ -14,7 +14,7 @@ import { newFile } from "../harness/folders.ts";
 const patience = { timeout: patienceMs };
 const later = { headers: { prefer: "respond-async" } };
 
-const createEngine = (path: string): EmbeddedEngine =>
+const openEngine = (path: string): EmbeddedEngine =>
   new EmbeddedEngine({
     path,
     durability: "normal",
@@ -57,7 +57,7 @@ async function leave(options: { concurrency?: { limit: number } }, ids: string[]
     db.close();
   };
   const path = (id: string, action: string) => `/workflows/w/executions/${id}/${action}`;
-  return { file, begun, config, program, write, path, createEngine: () => createEngine(file) };
+  return { file, begun, config, program, write, path, createEngine: () => openEngine(file) };
 }
 /** Holds the reads of a method of the store, from the first one on, until they are `opened`. */
 function hold(method: "history" | "rows") {
@@ -304,7 +304,7 @@ it("hands an event that comes before the recovery to the execution that waits fo
   const program = server.snapshot.workflows.get("w")!;
   await server.post("/workflows/w/execute", { input: {}, options: { executionId: "x" } });
   await server.close();
-  const engine = createEngine(file);
+  const engine = openEngine(file);
   onTestFinished(() => engine.close({ drainMs: 0 }));
   await engine.open();
   const event = { id: "1 code", name: "paid", key: "", data: "1", isFromCode: true };

@@ -88,8 +88,8 @@ export const auth: readonly Mutation[] = [
   {
     breaks: "The cache of verified tokens grows without a bound",
     file: "src/auth/verified-tokens.ts",
-    find: `if (this.#known.size > this.#size) this`,
-    replace: `if (this.#known.size > this.#size * 1_000) this`,
+    find: `if (this.#known.size > maxKnown) this`,
+    replace: `if (this.#known.size > maxKnown * 1_000) this`,
     suite: "test/auth/jwt.test.ts",
   },
   {

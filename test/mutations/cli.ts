@@ -47,7 +47,7 @@ export const cli: readonly Mutation[] = [
   {
     breaks: "A lost connection hides that an execution may have started",
     file: "src/cli/schedules/schedules.ts",
-    find: "error instanceof InterruptError || (error instanceof ConnectionError && error.heard);",
+    find: "error instanceof InterruptError || (error instanceof ConnectionError && error.wasSent);",
     replace: "error instanceof InterruptError;",
     suite: "test/cli/schedules.test.ts",
   },

@@ -14,8 +14,8 @@ export const dev: readonly Mutation[] = [
   {
     breaks: "A save of exactly three things says that there are more",
     file: "src/dev/change.ts",
-    find: "said.length > max ?",
-    replace: "said.length >= max ?",
+    find: "changes.length > max ?",
+    replace: "changes.length >= max ?",
     suite,
   },
   {

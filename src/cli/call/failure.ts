@@ -13,14 +13,14 @@ export class RefusalError extends UserError {
 }
 
 /**
- * The error of a connection that failed or was lost. The server may still process the request, unless `heard` is false.
+ * The error of a connection that failed or was lost. The server may still process the request, unless `wasSent` is false.
  */
 export class ConnectionError extends UserError {
-  readonly heard: boolean;
+  readonly wasSent: boolean;
 
-  constructor(message: string, { hint, heard }: { hint?: string; heard: boolean }) {
+  constructor(message: string, { hint, wasSent }: { hint?: string; wasSent: boolean }) {
     super(message, { hint });
-    this.heard = heard;
+    this.wasSent = wasSent;
   }
 }
 
@@ -62,10 +62,10 @@ export function toConnectionError(error: unknown, { url }: Target, signal: Abort
   }
   if (["ECONNREFUSED", "ENOTFOUND", "EAI_AGAIN", "EHOSTUNREACH", "ENETUNREACH"].includes(code)) {
     const hint = "start a server with npx agentserve dev, or set the URL with --url or AGENTSERVE_URL";
-    return new ConnectionError(`Cannot connect to ${url} (${code})`, { hint, heard: false });
+    return new ConnectionError(`Cannot connect to ${url} (${code})`, { hint, wasSent: false });
   }
   return new ConnectionError(`The connection to ${url} was closed or timed out${code && ` (${code})`}`, {
-    heard: true,
+    wasSent: true,
   });
 }
 

@@ -16,7 +16,7 @@ export async function call(
   const noun = toKind(kind);
   if (!isId(id)) throw new UsageError(`<id>: expected ${idRule}`);
   const screen = new Screen(flags.json ?? false);
-  const client = new Client(toTarget(flags), (line) => screen.note(dim(line)));
+  const client = new Client(toTarget(flags), (line) => screen.printNote(dim(line)));
   const asked = { id, input, flags, client, screen };
   await (noun === "agent" ? callAgent(asked) : callWorkflow(asked));
 }

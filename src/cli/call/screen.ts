@@ -28,7 +28,7 @@ export class Screen {
   }
 
   /** Writes a line to stderr, even with `--json`. */
-  note(text: string): void {
+  printNote(text: string): void {
     if (this.isJson) process.stderr.write(`${text}\n`);
     else this.line(text);
   }

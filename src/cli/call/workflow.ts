@@ -31,7 +31,7 @@ export async function callWorkflow(call: Call): Promise<void> {
     workflowId,
     // Generated here, so that the id is known if the connection is lost before the first response.
     id: flags.execution ?? newId(),
-    report: (line) => screen.note(dim(line)),
+    report: (line) => screen.printNote(dim(line)),
   });
   const lines = new WorkflowLines(screen);
   const show = async (events: AsyncIterable<ServerEvent>): Promise<ServerEvent> => {
@@ -52,7 +52,7 @@ export async function callWorkflow(call: Call): Promise<void> {
     for (let rounds = 0; result["status"] === "suspended" && rounds < maxRounds; rounds++) {
       const pending = toPendingStep(result["suspension"]);
       if (!needsAnswer(pending)) {
-        for (const line of toWaitLines(execution, pending, client.target)) screen.note(line);
+        for (const line of toWaitLines(execution, pending, client.target)) screen.printNote(line);
         process.exitCode = exitCodes.suspended;
         return;
       }
@@ -67,7 +67,7 @@ export async function callWorkflow(call: Call): Promise<void> {
   } catch (error) {
     if (!(error instanceof InterruptError)) throw error;
     screen.endLine();
-    for (const line of toLeaveLines(execution, client.target)) screen.note(line);
+    for (const line of toLeaveLines(execution, client.target)) screen.printNote(line);
     process.exitCode = exitCodes.failed;
   }
 }
@@ -115,7 +115,7 @@ async function answer(call: Call, execution: Execution, pending: PendingStep, gi
   const { id, client, screen } = call;
   const hand = (data: unknown) => interruptible((signal) => resume(client, execution, pending, data, signal));
   const sayHow = (schema: JsonSchema | undefined): void => {
-    for (const line of toResumeLines(execution, pending, schema, client.target)) screen.note(line);
+    for (const line of toResumeLines(execution, pending, schema, client.target)) screen.printNote(line);
   };
   if (given.length > 0) {
     const refused = await hand(given.shift());

@@ -34,26 +34,26 @@ export interface Examination {
  */
 export async function examine(flags: { config?: string; data?: string }): Promise<Examination> {
   const findings: Finding[] = [{ name: "node", status: "ok", message: process.versions.node }];
-  const note = (name: Finding["name"], message: string): void => void findings.push({ name, status: "ok", message });
+  const add = (name: Finding["name"], message: string): void => void findings.push({ name, status: "ok", message });
   let startMs: number | undefined;
   try {
     const loader = openLoader(flags.config);
     const project = await loadVisibly(loader);
     const found = `${counted(project.agents.length, "agent")}, ${counted(project.workflows.length, "workflow")}`;
-    note("config", `${show(loader.file)}: ${found}`);
+    add("config", `${show(loader.file)}: ${found}`);
     findings.push(
       ...(await examineModels(project)),
       await examineStore(project, flags.data),
       ...(await examineIssuer(project)),
     );
-    note("keys", `${findKeys().join(", ") || "none"} ${noValues}`);
+    add("keys", `${findKeys().join(", ") || "none"} ${noValues}`);
     startMs = await examineServer(project, findings);
-    if (startMs !== undefined) note("start", `first response ${Math.round(startMs)} ms after this process started`);
+    if (startMs !== undefined) add("start", `first response ${Math.round(startMs)} ms after this process started`);
   } catch (error) {
     findings.push(toFailure("config", error));
   }
   const memory = process.memoryUsage.rss();
-  note("memory", `${toMegabytes(memory)} resident`);
+  add("memory", `${toMegabytes(memory)} resident`);
   return { findings, startMs, memory };
 }
 

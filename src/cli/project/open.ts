@@ -22,8 +22,8 @@ export function openProject(config: string | undefined): Promise<Project> {
 
 /** Loads a project. Prints a line if that takes more than a second, unless only JSON is printed. */
 export async function loadVisibly(loader: Loader, { json }: { json?: boolean } = {}): Promise<Project> {
-  const say = () => json || process.stderr.write(colors.dim(`loading ${show(loader.file)} …\n`));
-  const slow = setTimeout(say, 1_000);
+  const report = () => json || process.stderr.write(colors.dim(`loading ${show(loader.file)} …\n`));
+  const slow = setTimeout(report, 1_000);
   try {
     return await loader.load();
   } finally {

@@ -5,7 +5,7 @@ import { executionStatuses, type ExecutionStatus } from "../../engine/execution.
 import type { ExecutionView } from "../../engine/runtime.ts";
 import { stepStatuses, type StepStatus } from "../../engine/steps/step-record.ts";
 import { needsAnswer } from "../call/wait-text.ts";
-import { leave, note, print, printJson } from "../output.ts";
+import { leave, printNote, print, printJson } from "../output.ts";
 import { UsageError } from "../usage.ts";
 import { openFileRuns, type FileRuns } from "./file-runs.ts";
 import { toListLines } from "./list.ts";
@@ -40,10 +40,10 @@ export async function listRuns(flags: ListFlags): Promise<void> {
   await withRuns(flags, async (source) => {
     const runs = await source.list(filter);
     if (flags.json) return printJson(runs);
-    if (runs.length === 0) return note("no executions found");
+    if (runs.length === 0) return printNote("no executions found");
     toListLines(runs, Date.now()).forEach(print);
     const shown = runs.find(({ status }) => status === "error") ?? runs[0]!;
-    note(`show one with: npx agentserve runs show ${toWord(shown.executionId)}${source.flag}`);
+    printNote(`show one with: npx agentserve runs show ${toWord(shown.executionId)}${source.flag}`);
   });
 }
 
@@ -57,9 +57,9 @@ export async function showRun(id: string, flags: ShowFlags): Promise<void> {
     const steps = await source.steps(run, filter);
     if (flags.json) return printJson({ ...state, steps });
     toRunLines(state, steps).forEach(print);
-    if (steps.length === 0 && (filter.under ?? filter.status) !== undefined) note("no steps match the filter");
+    if (steps.length === 0 && (filter.under ?? filter.status) !== undefined) printNote("no steps match the filter");
     const next = toNext(state, flags.data !== undefined);
-    if (next) note(`${next}${source.flag}`);
+    if (next) printNote(`${next}${source.flag}`);
   });
 }
 

@@ -21,9 +21,9 @@ export function openServerRuns(flags: ServerFlags): ServerRuns {
   const client = new Client(target, (line) => void process.stderr.write(`${line}\n`));
   const get = (path: string): Promise<unknown> =>
     client.get(path).catch((error: unknown) => {
-      if (!(error instanceof ConnectionError) || error.heard) throw error;
+      if (!(error instanceof ConnectionError) || error.wasSent) throw error;
       const hint = `${error.hint}; read the file of a stopped server with --data .agentserve/data.db`;
-      throw new ConnectionError(error.message, { hint, heard: false });
+      throw new ConnectionError(error.message, { hint, wasSent: false });
     });
 
   /** Follows `nextCursor` until there are enough items. */

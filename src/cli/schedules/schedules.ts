@@ -6,7 +6,7 @@ import { Client } from "../call/client.ts";
 import { ConnectionError, notOurs } from "../call/failure.ts";
 import { toShort, toShortId } from "../call/screen.ts";
 import { toTarget } from "../call/target.ts";
-import { note, print, printJson } from "../output.ts";
+import { printNote, print, printJson } from "../output.ts";
 import { toMoment } from "../runs/times.ts";
 import { UsageError } from "../usage.ts";
 import { toScheduleLines } from "./list.ts";
@@ -23,10 +23,10 @@ export async function listSchedules(flags: SchedulesFlags): Promise<void> {
   const schedules = await client.get("/schedules");
   if (!Array.isArray(schedules)) throw notOurs(client.target);
   if (flags.json) return printJson(schedules);
-  if (schedules.length === 0) return note("no schedules found; create one with defineSchedule() in schedules/");
+  if (schedules.length === 0) return printNote("no schedules found; create one with defineSchedule() in schedules/");
   toScheduleLines(schedules, Date.now()).forEach(print);
   const { id } = toObject(schedules[0]);
-  note(`start one now with: npx agentserve schedules trigger ${toWord(id)}${client.target.flag}`);
+  printNote(`start one now with: npx agentserve schedules trigger ${toWord(id)}${client.target.flag}`);
 }
 
 /** Starts an execution of a schedule, and prints its id. */
@@ -34,7 +34,7 @@ export async function triggerSchedule(id: string, flags: SchedulesFlags): Promis
   const client = open(flags);
   const started = toObject(
     await send(client, id, "trigger").catch((error: unknown) => {
-      const isUncertain = error instanceof InterruptError || (error instanceof ConnectionError && error.heard);
+      const isUncertain = error instanceof InterruptError || (error instanceof ConnectionError && error.wasSent);
       const hint = `the execution may have started; list the newest with: npx agentserve runs${client.target.flag}`;
       throw isUncertain ? Object.assign(error, { hint }) : error;
     }),
@@ -43,7 +43,7 @@ export async function triggerSchedule(id: string, flags: SchedulesFlags): Promis
   if (typeof executionId !== "string") throw notOurs(client.target);
   if (flags.json) return printJson(started);
   print(`execution ${toShortId(executionId)} started`);
-  note(`show it with: npx agentserve runs show ${toWord(executionId)}${client.target.flag}`);
+  printNote(`show it with: npx agentserve runs show ${toWord(executionId)}${client.target.flag}`);
 }
 
 export async function pauseSchedule(id: string, flags: SchedulesFlags): Promise<void> {
@@ -64,10 +64,10 @@ async function change(id: string, action: "pause" | "resume", flags: SchedulesFl
   const next = toMoment(toShort(nextAt), Date.now());
   if (!paused) return print(`Schedule ${id} is resumed${next && `. Next: ${next}`}`);
   print(`Schedule ${id} is paused`);
-  note(`resume it with: npx agentserve schedules resume ${id}${client.target.flag}`);
+  printNote(`resume it with: npx agentserve schedules resume ${id}${client.target.flag}`);
 }
 
-const open = (flags: SchedulesFlags): Client => new Client(toTarget(flags), note);
+const open = (flags: SchedulesFlags): Client => new Client(toTarget(flags), printNote);
 
 /** Sends a command about a schedule. Another text than an id could lead to another route. */
 async function send(client: Client, id: string, action: string): Promise<unknown> {

@@ -55,19 +55,19 @@ function toPerson(server: OpenServer): Announcer {
     portMoved: (from, to) => print(`${colors.yellow("!")} port ${from} is in use ${colors.dim(`· using ${to}`)}`),
     warn(warnings) {
       for (const { message, hint } of warnings)
-        say(`${colors.yellow("warning")} ${message}\n${colors.dim("hint ")}   ${hint}`);
+        printError(`${colors.yellow("warning")} ${message}\n${colors.dim("hint ")}   ${hint}`);
     },
     shuttingDown: () => print(colors.dim("shutting down … press Ctrl+C again to force")),
     shutdownFailed: (error) => print(colors.dim(`shutdown failed: ${String(error)}`)),
-    loading: () => say(colors.dim("loading …")),
+    loading: () => printError(colors.dim("loading …")),
     reloaded: (change, ms) => print(`${colors.green("✓")} ${change} ${colors.dim(`· ${Math.round(ms)} ms`)}`),
     restartNeeded: (keys) =>
       print(`${colors.yellow("!")} ${keys.join(", ")} changed ${colors.dim("· restart to apply")}`),
     refused(problem) {
       writeError(problem);
-      say(colors.dim("      still serving the last good version"));
+      printError(colors.dim("      still serving the last good version"));
     },
-    refusedAgain: () => say(colors.dim("      same error · still serving the last good version")),
+    refusedAgain: () => printError(colors.dim("      same error · still serving the last good version")),
   };
 }
 
@@ -94,5 +94,5 @@ function toLog({ logger, snapshot }: OpenServer): Announcer {
 }
 
 export const counted = (count: number, noun: string): string => `${count} ${noun}${count === 1 ? "" : "s"}`;
-const say = (line: string): void => void process.stderr.write(`${line}\n`);
+const printError = (line: string): void => void process.stderr.write(`${line}\n`);
 const print = (line: string): void => void process.stdout.write(`${line}\n`);
