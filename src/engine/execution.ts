@@ -126,7 +126,7 @@ export type Transition<V = JsonText | undefined> = { readonly at: number } & (
       readonly reason: string;
       /** The first of the branches that wait; empty for a suspension from outside. */
       readonly pending: readonly ParkedBranch<V>[];
-      /** The kinds of the branches that wait, each once; that of the first one first. @default only `person` */
+      /** The kinds of the branches that wait, each once; the first branch's kind first. @default only `person` */
       readonly kinds?: readonly ("person" | "timer" | "event")[];
       /** The number of branches that wait, if not all of them are in `pending`. */
       readonly pendingCount?: number;

@@ -14,7 +14,7 @@ export interface ForkSource {
   /** The id of the original. */
   readonly from: string;
   readonly rows: readonly PlannedRow[];
-  /** The events of the start, and those of the copied steps that began with it. */
+  /** The start events, and the events of the copied steps that began with it. */
   readonly events: readonly EventBody[];
   readonly copied: readonly CopiedEvent[];
   /** The fork ends at once: its last steps have no code. Long values refer to rows of the original. */
@@ -79,7 +79,7 @@ export function toCopiedRows(
   stepIndex: number,
 ): readonly CopiedRow[] {
   const tree = new StepTree(steps);
-  /** The rows of the steps, by top-level step: only those of its last run, the last one of each entry. */
+  /** The rows of the steps, by top-level step: only of its last run, the last one of each entry. */
   const runs = new Map<number, { readonly generation: number; readonly rows: Map<string, JournalRow> }>();
   for (const row of rows) {
     if (row.kind === "command") {

@@ -161,12 +161,12 @@ export interface Executions {
 export interface ForkOptions {
   /** The top-level step that the fork begins with. @default the step that failed or waits, else the first */
   fromStep?: string | undefined;
-  /** Another input. The fork then begins with the first step. @default that of the original */
+  /** Another input. The fork then begins with the first step. @default the original one */
   input?: unknown;
   /** The id of the fork. Throws 409 if there is an execution with this id. @default a new id */
   executionId?: string | undefined;
 }
-/** The stored conversations that a runtime may see: those of its user, or all for the server itself. */
+/** The stored conversations that a runtime may see: its user's, or all for the server itself. */
 export interface RuntimeConversations {
   /** Lists 50 conversations of a user with an agent, newest first. Throws 403 for a user that the runtime does not act for. */
   list(

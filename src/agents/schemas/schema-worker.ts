@@ -68,7 +68,7 @@ function findMismatch(schema: Schema, value: unknown): string | undefined {
   }
 }
 
-/** Formats the innermost error, which has the most detail. */
+/** Formats the innermost error, which has most of the details. */
 function explain(errors: { instanceLocation: string; error: string }[]): string {
   const last = errors.at(-1);
   const place = last?.instanceLocation.slice(1) || "/";

@@ -109,7 +109,7 @@ export class WalkSpans {
     for (const { type, from = "", status } of events) if (type === "step-complete") this.#complete(from, status);
   }
 
-  /** Ends the span of a step, and those of branches inside it that lost a race. */
+  /** Ends the span of a step, and the spans of inner branches that lost a race. */
   #complete(path: string, status: unknown): void {
     const found = this.#steps?.get(path);
     if (!found) return;

@@ -36,7 +36,7 @@ export interface Engine {
   list(filter: ListFilter): Promise<ListPage>;
   /**
    * Waits until the execution is suspended or ended in an epoch after `afterEpoch`. Rejects with 500 when it is running
-   * and cannot continue before the next start. The signal is that of the request: a disconnected caller ends the wait, not the
+   * and cannot continue before the next start. The signal belongs to the request: a disconnected caller ends the wait, not the
    * execution.
    */
   settled(id: string, afterEpoch: number, signal?: AbortSignal): Promise<ExecutionState>;

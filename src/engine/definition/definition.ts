@@ -56,7 +56,7 @@ export interface Step extends StepTraits {
   readonly retry?: Retry | undefined;
   /** The time limit of one attempt, in milliseconds. */
   readonly timeout?: number | undefined;
-  /** True if its values, and those of the steps inside it, are kept out of `steps`, logs and spans. */
+  /** True if its values, and the values of steps inside it, are kept out of `steps`, logs and spans. */
   readonly redact?: boolean | undefined;
   readonly inputSchema?: Schema | undefined;
   readonly outputSchema?: Schema | undefined;

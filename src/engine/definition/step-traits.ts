@@ -21,7 +21,7 @@ export interface StepTraits {
   readonly shape: StepShape;
   /** True if its failure does not fail the step around it. */
   readonly tolerates?: true;
-  /** True if its output is its input, or that of a chosen step. */
+  /** True if its output is its input, or the input of a chosen step. */
   readonly passesOn?: true;
   /** The iterations of a loop: one for each item of a list, or one after the other while a condition holds. */
   readonly items?: "list" | "iteration";

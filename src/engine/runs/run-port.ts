@@ -30,7 +30,7 @@ export interface Change {
   readonly hasOwn: boolean;
   /** The epoch before these transitions. */
   readonly epoch: number;
-  /** The number of the last event, those of the transitions included. */
+  /** The number of the last event, the transitions' events included. */
   readonly seq: number;
 }
 

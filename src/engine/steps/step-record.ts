@@ -39,7 +39,7 @@ export interface StepAttempt {
 export const stepStatuses = ["waiting", "running", "suspended", "success", "skipped", "error", "aborted"] as const;
 /**
  * The status of a step that began.
- * - running    its code, or that of a step inside it, runs
+ * - running    its code, or a step inside it, runs
  * - waiting    an attempt has failed and the next one has no result yet, it sleeps or waits for an event while the execution
  *              runs, or the execution is suspended beside it
  * - suspended  it waits for a resume, or for a time or an event in a suspended execution, or every step in flight inside it does

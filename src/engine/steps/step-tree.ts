@@ -37,7 +37,7 @@ export interface StepPath {
 export class StepTree {
   readonly #nodes: ReadonlyMap<string, StepNode>;
   readonly #hasLoops: boolean;
-  /** The last paths that were read: those of one row are read several times. */
+  /** The last paths that were read: the paths of one row are read several times. */
   readonly #parsed = new Map<string, StepPath | undefined>();
 
   constructor(steps: readonly DescribedStep[]) {

@@ -33,7 +33,7 @@ export const toSentId = (storedId: string): string => storedId.split(" ", 1)[0]!
 /** Empty for an event of such a version. */
 export const senderOf = (storedId: string): string => storedId.slice(toSentId(storedId).length + 1);
 
-/** The result of sending: the event is stored, is stored already, or its id is that of another event. */
+/** The result of sending: the event is stored, is stored already, or another event has its id. */
 export type Sending = "stored" | "known" | "conflict";
 
 /** True if an event with a known id is the same event, sent again. */

@@ -40,7 +40,7 @@ export class WalkState {
     this.clock = startAt;
   }
 
-  /** The time of a result or a wake; in a fork at least that of its start. */
+  /** The time of a result or a wake; in a fork at least the start time. */
   reach(at: number): void {
     this.clock = Math.max(at, this.#forkedAt);
   }

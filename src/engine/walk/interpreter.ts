@@ -16,7 +16,7 @@ import type { Decision, EntryResult, JournalInput, ResumeInput, Wake } from "./d
  * It never starts code, reads a clock, logs or waits.
  *
  * I1. Decisions are a function of the inputs and their order, so a replay of the journal leads to the same place.
- * I2. The clock is the time of the last input, in a fork at least that of its start.
+ * I2. The clock is the time of the last input, in a fork at least the start time.
  * I3. While the walk is paused (suspended or ended), results of entries are taken in, but no branch continues.
  * I4. At most one transition per decision. The walk is paused once that is confirmed.
  * I5. Values over 1 KB are references to rows. No text is read here.

@@ -28,7 +28,7 @@ export function toStableKey(path: string, suffix: EntrySuffix, generation: numbe
 
 export const toEntryKey = (stableKey: string, count: number): string => `${stableKey}#${count}`;
 
-/** Key of the wake-up row for an entry's wait. Waits have numbers apart from those of the entry. */
+/** Key of the wake-up row for an entry's wait. Waits have numbers apart from the attempt numbers. */
 export const toWakeKey = (stableKey: string, count: number): string => `~${stableKey}#${count}`;
 
 /** The parts of an entry key; undefined for the key of a command or a wake. */

@@ -138,7 +138,7 @@ export class ExecutionList {
   }
 }
 
-// The casts of rows in this file: their types are those of the columns in `statements`, which the compiler cannot check.
+// The casts of rows in this file: their types repeat the columns in `statements`, which the compiler cannot check.
 const turnMs = 5;
 
 const toListed = (text: JsonText | null, bytes: number | null): JsonText | undefined =>

@@ -69,7 +69,7 @@ const lastRow = `max((select coalesce(max(n), 0) from journal where journal.numb
 const absence = 1_000_000_000;
 /** One that waits for the end of a retry delay without a drive was not interrupted. */
 const isAwake = "not exists (select 1 from timers where timers.number = executions.number)";
-/** Every statement on executions and their journals, except those of `execution-list`. */
+/** Every statement on executions and their journals, except in `execution-list`. */
 export const statements = {
   beginTransaction: "begin immediate",
   commit: "commit",

@@ -38,7 +38,7 @@ export interface WriterOptions {
  * W3. A job that fails, fails alone: the others of its transaction are run again one by one.
  * W4. While the store itself cannot be written (full, locked, read-only, deleted), jobs wait. After `patienceMs` a job
  *     whose `stalled` returns true is dropped; the others wait on.
- * W5. Callbacks of jobs must not throw: those of the other jobs in the transaction would never be called.
+ * W5. Callbacks of jobs must not throw: the callbacks of the other jobs in the transaction would never be called.
  */
 export class Writer {
   readonly #options: WriterOptions;

@@ -111,7 +111,7 @@ export class Sleepers {
 
   async #suspend(state: StoredState, mismatch: string): Promise<void> {
     const { drives, store, waiting } = this.#parts;
-    // A request may have made a transition while the journal was read. Then the next wait is that of its state.
+    // A request may have made a transition while the journal was read. Then its state has the next wait.
     await drives.written();
     if (store.stateOf(state.number)?.epoch === state.epoch) await waiting.suspendChanged(state, mismatch);
   }

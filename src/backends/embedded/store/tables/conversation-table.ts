@@ -4,7 +4,7 @@ import { isContinued } from "../../../../engine/stored/message-rows.ts";
 import type { PendingCallTable } from "./pending-call-table.ts";
 import { toTitle, type Renaming, type StoredConversation } from "../../../../engine/stored/stored-conversation.ts";
 
-// `key` is the text of agent, user and id, and `owner` that of agent and user. The number is the order of the creation. A row
+// `key` is the text of agent, user and id, and `owner` the text of agent and user. The number is the order of the creation. A row
 // with the owner `deleted` is not found any more, and has messages that are yet to be removed.
 export const conversationTable = `
   create table conversations(

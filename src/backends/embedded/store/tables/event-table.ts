@@ -96,7 +96,7 @@ type CountedRow = Pick<EventRow, "id" | "code">;
 /** The numbers of events, at most one entry for each. */
 class EventCounts {
   readonly bySender = new Map<string, number>();
-  /** Those of callers, and those of code. */
+  /** The events of callers, and of code. */
   readonly sides: [number, number] = [0, 0];
 
   add({ id, code }: CountedRow, change: 1 | -1): void {
@@ -126,7 +126,7 @@ const toEvent = ({ user, code, data, ...row }: EventRow): StoredSentEvent => ({
   data: data ?? undefined, // not selected with a head
 });
 
-// The casts of rows in this file: their types are those of the columns here, which the compiler cannot check.
+// The casts of rows in this file: their types repeat the columns here, which the compiler cannot check.
 const columns = "number, id, name, key, at, user, code, data";
 const statements = {
   add: "insert into events(number, id, name, key, at, user, code, data) values(?, ?, ?, ?, ?, ?, ?, ?)",

@@ -2,7 +2,7 @@ import type { DatabaseSync } from "node:sqlite";
 import { prepare, type Prepared } from "../rows.ts";
 import type { JsonText } from "../../../../core/json.ts";
 
-/** The results that attempts in flight have recorded. Their numbers are those of journal rows: a record is progress as well. */
+/** The results that attempts in flight have recorded. Their numbers are journal row numbers: a record is progress as well. */
 export const recordTable = `
   create table records(
     n integer primary key, number integer not null, key text not null, name text not null, body text not null

@@ -26,7 +26,7 @@ export interface StoredUsage {
 export interface UsageDay {
   readonly day: number;
   readonly agentId: string;
-  /** Only those of this user. */
+  /** Only the rows of this user. */
   readonly user?: string | undefined;
 }
 
@@ -63,7 +63,7 @@ export class UsageTable {
     return Number(this.#statements.remove.run(day, limit).changes);
   }
 
-  /** Lets the rows of a conversation belong to none. `key` is that of the conversation. */
+  /** Lets the rows of a conversation belong to none. `key` is the conversation key. */
   release(key: string, today: number): void {
     const [agent, userId, conversationId] = JSON.parse(key) as [string, string | null, string];
     const place = [agent, toColumn(userId), toColumn(conversationId)] as const;

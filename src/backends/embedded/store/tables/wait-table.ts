@@ -115,7 +115,7 @@ export class WaitTable {
   }
 }
 
-// The casts of rows in this file: their types are those of the columns here, which the compiler cannot check.
+// The casts of rows in this file: their types repeat the columns here, which the compiler cannot check.
 const statements = {
   addTimer: "insert or ignore into timers(clock, due, number) values(?, ?, ?)",
   addEvent: "insert or ignore into event_waits(name, key, number) values(?, ?, ?)",
