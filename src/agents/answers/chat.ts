@@ -7,8 +7,8 @@ import { uiStreamOptions } from "../messages/ui-stream.ts";
 import { loadSdk, type Sdk } from "../sdk.ts";
 
 /**
- * Converts an answer to the UI message stream of the AI SDK, which `useChat` reads. `before` are the parts of a message that
- * the answer continues, for a reader that does not have them.
+ * Converts an answer to the UI message stream of the AI SDK, which `useChat` reads. `before` are the parts of the continued
+ * message, for a reader without them.
  *
  * The parts are converted one by one: a stream of the SDK for each reader would take 20 KB.
  */
@@ -28,6 +28,6 @@ export async function* toChat(parts: AsyncGenerator<StreamPart>, before: UiParts
   }
 }
 
-/** Only the last part, and an error, are not those of the SDK. It reads only fields that ours have. */
+/** Only the last part and an error are our own. The SDK reads only fields that these have. */
 const toSdkPart = (part: StreamPart): never =>
   (part.type === "finish" ? { type: "finish", finishReason: part.answer.finishReason } : part) as never;

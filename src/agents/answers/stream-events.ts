@@ -4,7 +4,7 @@ import { EventShapes } from "../shapes.ts";
 import { toUsage } from "./usage.ts";
 
 /**
- * Converts a part of an answer to an event of `stream`, with only the fields that its shape lists. The SDK's other
+ * Converts a part of an answer to a `stream` event, with only the fields of its shape. The SDK's other
  * fields contain the provider's requests and responses, and with them the instructions.
  */
 export function toStreamEvent(part: StreamPart): { type: string; [key: string]: unknown } {

@@ -50,7 +50,7 @@ export async function askAgent(
   return wait(answer, [])!; // it has an open call
 }
 
-/** Throws if a call continues that of a tool which has asked another agent, or has asked one and now asks none. */
+/** Throws if the tool of a continued call asked another agent before, and now asks a different one or none. */
 export function refuseOther(operation: Operation, name: string, toolCallId: string, agentId?: string): void {
   const [before] = operation.openCall(toolCallId)?.inner?.via ?? [];
   if (before !== undefined && before !== agentId)

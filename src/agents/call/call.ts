@@ -66,8 +66,8 @@ function toStreamText(sdk: Partial<Pick<Sdk, LowMemory>> & Omit<Sdk, LowMemory>)
 type LowMemory = "experimental_streamTextLowMemory";
 
 /**
- * Returns a part of an answer as readers are shown it. A tool call that waits has no result: if the agent that it has asked waits
- * for an approval, the part becomes the request for it. Undefined for a part that is not shown.
+ * Returns a part of an answer as readers are shown it. A waiting tool call has no result: if the asked agent waits for an
+ * approval, the part becomes the approval request. Undefined for a hidden part.
  */
 function toShownPart<Part extends SdkPart>(
   operation: Operation,
@@ -80,6 +80,6 @@ function toShownPart<Part extends SdkPart>(
   if (!(waiting instanceof InnerApproval)) return undefined;
   const { toolCallId, toolName, input } = part;
   const toolCall = { type: "tool-call" as const, toolCallId, toolName, input };
-  // The cast is needed because the types of the SDK distinguish calls by the tools that they are of.
+  // The cast is needed: the types of the SDK distinguish calls by their tools.
   return { type: "tool-approval-request", approvalId: waiting.id, toolCall } as never;
 }

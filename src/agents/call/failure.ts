@@ -40,7 +40,7 @@ export function toServeError(sdk: Sdk | undefined, error: unknown, now: number):
   return new ServeError(500, "Failed to execute agent", { cause: error });
 }
 
-/** Returns the text of an error of one model call. With `showDetail`, it is the provider's own message. */
+/** Returns the error text of one model call. With `showDetail`, it is the provider's own message. */
 export function toCallError(error: unknown, showDetail: boolean): string {
   if (error instanceof ModelTimeout || showDetail) return toProviderMessage(error);
   return "Model call failed";

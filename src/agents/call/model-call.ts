@@ -5,7 +5,7 @@ import type { Span } from "../../core/trace.ts";
 import type { KeptCall } from "../model-calls/kept-call.ts";
 import { fromModelUsage } from "./spans.ts";
 
-/** The outcome of a model call. An `aborted` one was cut off: its caller has left, or another part of the call failed. */
+/** The outcome of a model call. An `aborted` one was cut off: its caller left, or another part of the call failed. */
 type Outcome = keyof AgentCounts["calls"];
 
 /** A call that is kept for the console, and the text of its error. */
@@ -39,12 +39,12 @@ export class ModelCall {
     return this.#span ? this.#span.enter(run) : run();
   }
 
-  /** Shows a part of the stream to the call that is kept. */
+  /** Adds a part of the stream to the kept call. */
   see(part: LanguageModelV4StreamPart): void {
     if (this.#kept) attempt(() => this.#kept?.call.see(part));
   }
 
-  /** Shows an answer that is not streamed to the call that is kept. */
+  /** Adds an answer that is not streamed to the kept call. */
   answer(result: LanguageModelV4GenerateResult): void {
     if (this.#kept) attempt(() => this.#kept?.call.answer(result));
   }

@@ -1,51 +1,35 @@
-import type { LanguageModelV4CallOptions, LanguageModelV4Usage } from "@ai-sdk/provider";
-import { attempt } from "../../core/attempt.ts";
+import type { LanguageModelV4CallOptions } from "@ai-sdk/provider";
 import { toContextMap, type CallContext } from "../../core/caller.ts";
 import type { Clock } from "../../core/clock.ts";
 import { clientLeft, ServeError } from "../../core/error.ts";
 import { newId, newSecretId } from "../../core/id.ts";
 import { withData, withIds, type Logger } from "../../core/log.ts";
-import type { Metrics } from "../../core/metrics.ts";
 import { currentScope } from "../../core/scope.ts";
-import type { Span, SpanIds, SpanOptions, Tracer } from "../../core/trace.ts";
-import type { ConversationKey } from "../../engine/contract/conversations.ts";
+import type { SpanIds } from "../../core/trace.ts";
 import type { CallOutcome } from "../../engine/stored/pending-calls.ts";
 import type { Runtime, StepCaller } from "../../engine/runtime.ts";
-import type { UsageRow, UsageStore } from "../../engine/contract/usage.ts";
 import type { AgentContext } from "../context.ts";
 import type { AgentDefinition, AgentEvent, AgentHooks, ModelSettings } from "../define.ts";
-import type { KeptCalls } from "../model-calls/kept-calls.ts";
 import type { Sdk } from "../sdk.ts";
 import type { ToolOutside } from "../tools/outside.ts";
 import type { NoResult } from "../tools/no-result.ts";
-import { toUsageRow, type CountedCall } from "../usage/to-usage-row.ts";
-import { ModelError, toCallError, toServeError } from "./failure.ts";
+import type { CountedCall } from "../usage/to-usage-row.ts";
+import { CallTrace, type AnswerPlace, type CallTraceParts } from "./call-trace.ts";
+import { ModelError, toServeError } from "./failure.ts";
 import type { HistoryBytes } from "./history/history-bytes.ts";
-import { ModelCall, type ModelCallRecord } from "./model-call.ts";
+import type { ModelCall } from "./model-call.ts";
 import type { OpenApproval } from "./approvals/pending-calls.ts";
 import { ToolApprovals, type ContinuedCalls } from "./approvals/tool-approvals.ts";
 import { RecordedCalls, type DurableTurn, type RecordLimits } from "./recorded-calls.ts";
-import { startAgentSpan, toModelSpan } from "./spans.ts";
 
 export interface AgentCallOptions extends ModelSettings {
   readonly maxSteps?: number | undefined;
   readonly onDisconnect?: "continue" | "abort" | undefined;
 }
 
-export interface OperationOptions {
-  readonly agent: AgentDefinition;
+export interface OperationOptions extends CallTraceParts {
   readonly options: AgentCallOptions;
-  readonly callContext: CallContext;
   readonly logger: Logger;
-  readonly tracer: Tracer;
-  readonly metrics?: Metrics | undefined;
-  /** Keeps the model calls of turns. @default they are not kept */
-  readonly modelCalls?: KeptCalls | undefined;
-  /** True if errors of tools and of kept calls have their own text. @default false */
-  readonly showDetail?: boolean | undefined;
-  /** Counts the model calls that are not recorded. */
-  readonly usage: Pick<UsageStore, "count">;
-  readonly clock: Clock;
   /** Creates the runtime of tools and hooks. */
   readonly createRuntime: CreateCallRuntime;
   readonly outside: ToolOutside;
@@ -61,8 +45,8 @@ export interface OperationOptions {
   readonly history: HistoryBytes;
   readonly mayWait: boolean;
 }
-/** Creates the runtime of the tools and hooks of a call. It acts for the user of the call, and asks until the signal is aborted. */
-type CreateCallRuntime = (
+/** Creates the runtime for tools and hooks. It acts for the user of the call, until the signal is aborted. */
+export type CreateCallRuntime = (
   call: CallContext & { readonly agentId: string },
   signal: AbortSignal,
   step: StepCaller | undefined,
@@ -71,8 +55,8 @@ type CreateCallRuntime = (
 /** The turn that a call runs. */
 export interface BoundTurn {
   readonly calls: ContinuedCalls;
-  /** The conversation and the id of the answer. Undefined if it is not stored. */
-  readonly answer?: { readonly key: ConversationKey; readonly id: () => string } | undefined;
+  /** Undefined if the answer is not stored. */
+  readonly answer?: AnswerPlace | undefined;
 }
 
 /**
@@ -95,7 +79,7 @@ export class Operation {
   readonly depth: number;
   readonly limits: RecordLimits;
   readonly clock: Clock;
-  readonly span: Span | undefined;
+  readonly trace: CallTrace;
   /** The stored messages that the call has loaded. */
   readonly history: HistoryBytes;
   /** True if the call can wait for approvals of its tools: it is a turn of a stored conversation. */
@@ -105,8 +89,6 @@ export class Operation {
   #records: RecordedCalls | undefined;
   #turn: BoundTurn = { calls: { open: [], decided: new Map() } };
   readonly #parts: OperationOptions;
-  readonly #spans: Span[] = [];
-  readonly #modelCalls: ModelCall[] = [];
   /** The number of model calls when each id of a tool call was first used. */
   #toolCalls: Map<string, number> | undefined;
   readonly #scope = currentScope();
@@ -130,7 +112,7 @@ export class Operation {
     this.clock = parts.clock;
     this.history = parts.history;
     this.mayWait = parts.mayWait;
-    this.span = startAgentSpan(parts.tracer, agent, callContext);
+    this.trace = new CallTrace(parts);
     this.#parts = parts;
     if (turn) this.record(turn);
     if (signal?.aborted) this.#leave();
@@ -150,7 +132,7 @@ export class Operation {
   bind(turn: BoundTurn): void {
     this.#turn = turn;
   }
-  /** The calls that have waited and that this call continues. */
+  /** The waiting calls that this call continues. */
   get continued(): ContinuedCalls {
     return this.#turn.calls;
   }
@@ -198,7 +180,7 @@ export class Operation {
   /** Some providers use the id of a tool call again, in the answer to a later model call: that call has another key. */
   toIdempotencyKey(toolCallId: string): string {
     if (this.records) return this.records.toIdempotencyKey(toolCallId);
-    const { length: current } = this.#modelCalls;
+    const current = this.trace.modelCalls;
     const first = this.#toolCalls?.get(toolCallId) ?? current;
     (this.#toolCalls ??= new Map()).set(toolCallId, first);
     return `${this.context.operationId}/${toolCallId}${first === current ? "" : `#${current}`}`;
@@ -219,17 +201,18 @@ export class Operation {
     return this.suspended.size > 0 && this.records?.hasModelCall === false;
   }
 
-  /** Returns an id for the AI SDK: that of an approval is the same when the turn is repeated. */
+  /** Returns an id for the AI SDK. An approval id is the same when the turn is repeated. */
   readonly generateId = (): string => {
     const toolCallId = this.approvals.takeRequest();
     return (toolCallId === undefined ? undefined : this.records?.toApprovalId(toolCallId)) ?? newSecretId();
   };
 
   #spanIds(): Partial<SpanIds> {
-    return this.span ? { traceId: this.span.traceId, spanId: this.span.spanId } : {};
+    const { span } = this.trace;
+    return span ? { traceId: span.traceId, spanId: span.spanId } : {};
   }
 
-  /** True if models and clients get the text of every error of a tool. */
+  /** True if models and clients get the text of every tool error. */
   get showErrors(): boolean {
     return this.#parts.showDetail ?? false;
   }
@@ -284,10 +267,10 @@ export class Operation {
     }
   }
 
-  /** Handles a failure: logs an internal error or one of the model, calls `onError`, and returns an error that is safe for the caller. */
+  /** Handles a failure: logs an internal or a model error, calls `onError`, and returns an error that is safe for the caller. */
   async fail(sdk: Sdk | undefined, thrown: unknown): Promise<ServeError> {
     const error = this.#failure ?? thrown;
-    this.span?.end(error);
+    this.trace.span?.end(error);
     const shown = toServeError(sdk, error, this.clock.now());
     if (shown !== error && (shown.status >= 500 || shown instanceof ModelError)) {
       // The error of a step is logged by the step, which may try again.
@@ -301,61 +284,15 @@ export class Operation {
     return shown;
   }
 
-  /** Starts a span inside this call. Returns undefined if spans are not recorded. */
-  trace(toOptions: (parent: Span) => SpanOptions): Span | undefined {
-    const { span } = this;
-    if (!span) return undefined;
-    const inner = this.#parts.tracer.start(() => {
-      const options = toOptions(span);
-      return { ...options, attributes: { ...options.attributes, "user.id": this.callContext.userId } };
-    });
-    if (inner) this.#spans.push(inner);
-    return inner;
-  }
-
-  startModelCall(model: CountedCall["model"], params?: LanguageModelV4CallOptions): ModelCall {
-    const span = this.trace((parent) => toModelSpan(parent, model));
-    // A recorded call is counted with its record.
-    const onUsage = (usage: LanguageModelV4Usage): void =>
-      this.records ? undefined : this.#parts.usage.count(this.toUsageRow(model, usage));
-    const call = new ModelCall(
-      span,
-      this.#parts.metrics?.agent(this.agent.id),
-      onUsage,
-      params && this.#keep(model, params),
-    );
-    this.#modelCalls.push(call);
-    return call;
-  }
-
-  /** Counts a tool call that has failed. */
-  countToolError(): void {
-    const counts = this.#parts.metrics?.agent(this.agent.id);
-    if (counts) counts.toolErrors++;
-  }
-
-  #keep(model: CountedCall["model"], params: LanguageModelV4CallOptions): ModelCallRecord | undefined {
-    const { modelCalls, showDetail = false } = this.#parts;
-    const { answer } = this.#turn;
-    if (!modelCalls || !answer || this.signal.aborted) return undefined;
-    const { key, id } = answer;
-    const call = attempt(() => modelCalls.begin(key, id(), model, params));
-    return call && { call, toError: (error) => toCallError(error, showDetail) };
-  }
-
-  /** Returns the usage of a model call that has ended now. */
-  toUsageRow(model: CountedCall["model"], usage: LanguageModelV4Usage): UsageRow {
-    const { callContext, clock } = this;
-    return toUsageRow({ agentId: this.agent.id, callContext, model, usage, at: clock.now() });
+  startModelCall(model: CountedCall["model"], params: LanguageModelV4CallOptions): ModelCall {
+    const answer = this.signal.aborted ? undefined : this.#turn.answer;
+    return this.trace.startModelCall({ model, params, answer, isRecorded: this.#records !== undefined });
   }
 
   /** Ends all spans and stops listening to the caller's signal. */
   close(): void {
     this.history.close();
-    // These were not ended by their owners: a tool that ignored the abort, or a model call that was cut off.
-    for (const call of this.#modelCalls) call.end("aborted");
-    for (const inner of this.#spans) inner.end();
-    this.span?.end();
+    this.trace.close();
     this.#parts.signal?.removeEventListener("abort", this.#leave);
   }
 }

@@ -28,7 +28,8 @@ import { runOutside } from "../tools/run-tool.ts";
 import { refuseOther } from "./ask-agent.ts";
 import { needsApproval, refuse } from "./approvals/approval-need.ts";
 import type { Operation } from "./operation.ts";
-import { isMany, type ToolSignature } from "./recorded-calls.ts";
+import type { ToolSignature } from "./record-text.ts";
+import { isMany } from "./recorded-calls.ts";
 import { bindFunctions, withApprover, withToolContext } from "./sdk-tool.ts";
 import { toToolSpan } from "./spans.ts";
 import { runReported } from "./tool-failure.ts";
@@ -152,7 +153,7 @@ function recorded(operation: Operation, name: string, toolCallId: string, run: (
  * covers only the call and not the iteration.
  */
 function traced<T>(operation: Operation, name: string, toolCallId: string, run: () => T): T {
-  const span = operation.trace((parent) => toToolSpan(parent, name, toolCallId));
+  const span = operation.trace.start((parent) => toToolSpan(parent, name, toolCallId));
   if (!span) return run();
   let result: T;
   try {
@@ -170,7 +171,7 @@ function traced<T>(operation: Operation, name: string, toolCallId: string, run: 
   return result;
 }
 
-/** Handles both kinds of results of an SDK tool: a single one, or an async iterable whose last one counts. */
+/** Handles both kinds of SDK tool results: a single one, or an async iterable whose last one counts. */
 function toPlainResult(result: unknown): unknown {
   return isMany(result) ? toPlainResults(result) : Promise.resolve(result).then(toPlain);
 }

@@ -21,7 +21,7 @@ export interface Question extends Omit<TurnInput, "messages"> {
   readonly toShape?: (() => Promise<ObjectShape>) | undefined;
   /** True if `turnName` has not begun: it is refused when too many turns wait. @default true without a name */
   readonly isNew?: boolean | undefined;
-  /** The id of the answer. @default that of the message that it continues, or a new one */
+  /** The id of the answer. @default the id of the continued message, or a new one */
   readonly answerId?: string | undefined;
   /** The answer without a conversation that the call continues. */
   readonly continued?: ContinuedCall | undefined;
@@ -55,10 +55,10 @@ export interface AgentCall {
   readonly mayWait?: boolean | undefined;
   /** The number of agents that wait for the answer, by `agentTool`. @default 0 */
   readonly depth?: number | undefined;
-  /** The program of the turns of the agent. With it, a call with a conversation survives its client and its server. */
+  /** The program for turns of the agent. With it, a call with a conversation survives its client and its server. */
   readonly program?: Program | undefined;
-  /** The turn that a crash repeats, and the calls that it has recorded. @default nothing is recorded */
+  /** The turn that a crash repeats, and its recorded calls. @default nothing is recorded */
   readonly turn?: DurableTurn | undefined;
 }
-/** A call that has begun: its caller may abort it by another way than a signal. */
+/** A running call: its caller may abort it by another way than a signal. */
 export type BegunCall = Omit<AgentCall, "signal"> & { readonly signal: AbortSignal | undefined };

@@ -5,13 +5,13 @@ import { newSecretId } from "../../core/id.ts";
 import { scopeRecords, type AttemptRecords } from "../../engine/contract/records.ts";
 import type { UsageRow } from "../../engine/contract/usage.ts";
 import { isNoResult } from "../tools/no-result.ts";
-import { revive, toRecord } from "./record-text.ts";
-import type { AgentInput } from "./history/messages.ts";
+import { revive, stopName, toModelName, toolPrefix, toRecord, toToolName } from "./record-text.ts";
+import type { ToolSignature, TurnStart } from "./record-text.ts";
 
 export interface RecordLimits {
   /** The largest record, as JSON. */
   readonly stepValueBytes: number;
-  /** Max bytes of all records of a turn. */
+  /** Max bytes of all records in a turn. */
   readonly executionBytes: number;
 }
 
@@ -25,17 +25,6 @@ export interface DurableTurn {
   /** True if the call may end before a tool has, whose execution is suspended: another turn continues it. @default false */
   readonly maySuspend?: boolean;
 }
-/** The beginning of a turn: what must be the same when the turn is repeated. */
-export interface TurnStart {
-  /** Undefined if it is stored with the turn, or given again. */
-  readonly input: AgentInput | undefined;
-  readonly instructions: string | undefined;
-  readonly tools: readonly ToolSignature[];
-  /** A secret from which the ids of approvals are made. Absent in turns of older releases. */
-  readonly seed?: string | undefined;
-}
-/** The name of a tool, and a digest of its output schema. The digest is empty without a schema. */
-export type ToolSignature = readonly [name: string, output: string];
 /** The answer whether a tool call needs an approval, or the error of asking. */
 export type ApprovalNeed = { readonly isNeeded: boolean } | { readonly error: string };
 /** The end of a tool call. Models are shown the name of an error as well, unless it is a `ServeError`: then it is empty. */
@@ -45,15 +34,16 @@ type ToolRecord = ToolEnd & { readonly executionId?: string | undefined };
 /**
  * The model calls and tool calls of one turn, recorded as they end.
  *
- * C1. A turn that a crash has interrupted is repeated from its beginning, by the loop of the AI SDK. Model call k returns
- *     record k, a tool call its own record: nothing that is recorded runs again.
+ * C1. After a crash, a turn is repeated from its beginning by the loop of the AI SDK. Model call k returns record k, a tool
+ *     call its own record: nothing recorded runs again.
  * C2. A model call is recorded when its stream has finished. Its tools start only when the record is durable.
  * C3. What a turn begins with is recorded together with its first call: until then a repetition may begin in another way. If
- *     a tool was approved, that is the call of the tool. A first model call without a beginning does not count: a crash came between the two writes.
+ *     a tool was approved, that is the call of the tool. A first model call without a beginning does not count: a crash came
+ *     between the two writes.
  * C4. A failure of the model is not recorded: the turn ends with it, or the SDK asks again.
  * C5. A record is of no use if its tool no longer exists, or has another output schema: the turn ends with an error.
- * C6. A stop is a record as well, durable before it is answered. A turn that is repeated after it returns its records, and ends
- *     at the first call that has none: nothing new is asked, and no tool runs.
+ * C6. A stop is a record as well, durable before it is answered. A turn that is repeated after it returns its records, and
+ *     ends at the first call without one: nothing new is asked, and no tool runs.
  */
 export class RecordedCalls {
   /** The id of the turn, the same after a crash. */
@@ -65,18 +55,18 @@ export class RecordedCalls {
   readonly #isInputKnown: boolean;
   /** The beginning of a turn that is repeated. */
   readonly found: TurnStart | undefined;
-  /** The beginning of this run of the turn. */
+  /** The beginning of this run. */
   #start: TurnStart | undefined;
   #isStartStored: boolean;
   #bytes = 0;
-  /** The number of model calls that have ended. */
+  /** The number of completed model calls. */
   #modelCalls = 0;
   /** The number of model calls that had ended when a tool ran last. */
   #lastRun = 0;
   /** The model calls after which tool calls were made, by their id. Some providers use an id again. */
   #toolCalls: Map<string, number> | undefined;
 
-  /** The ends of the tool calls of this run, by their id. The promises never reject. */
+  /** The ends of tool calls in this run, by call id. The promises never reject. */
   ends: Map<string, Promise<ToolEnd>> | undefined;
   /** The executions that tool calls have started, by the id of the call. The last call with an id counts. */
   readonly executions: Map<string, string> = new Map();
@@ -108,7 +98,7 @@ export class RecordedCalls {
   get hasModelCall(): boolean {
     return this.#modelCalls > 0;
   }
-  /** The id of the approval of a tool call: 128 bits that cannot be guessed, the same when the turn is repeated. */
+  /** The approval id of a tool call: 128 bits that cannot be guessed, the same when the turn is repeated. */
   toApprovalId(toolCallId: string): string | undefined {
     const { seed } = this.#start ?? {};
     if (seed === undefined) return undefined;
@@ -153,7 +143,7 @@ export class RecordedCalls {
     return parts;
   }
 
-  /** Records the parts of the model call that has ended, and counts its usage. */
+  /** Records the parts of a completed model call, and counts its usage. */
   async saveModelCall(parts: readonly LanguageModelV4StreamPart[], usage: UsageRow): Promise<void> {
     const name = toModelName(this.#modelCalls++);
     try {
@@ -184,14 +174,14 @@ export class RecordedCalls {
     return `${this.turnId}/${this.#toToolName(toolCallId).slice(toolPrefix.length)}`;
   }
 
-  /** The records of the turn of another agent that a tool asks. */
+  /** The records for the turn of an agent that a tool asks. */
   openInner(toolCallId: string): DurableTurn {
     const scope = `inside ${JSON.stringify(this.#toToolName(toolCallId))} `;
     const records = scopeRecords(this.#records, scope);
     return { id: this.toIdempotencyKey(toolCallId), records, isInputKnown: true };
   }
 
-  /** Returns the recorded result of a tool call, or runs the tool and records its result. The last one counts if there are many. */
+  /** Returns the recorded result of a tool call, or runs the tool and records its result: the last one of many. */
   runTool(tool: string, toolCallId: string, run: () => unknown, signal: AbortSignal): unknown {
     const name = this.#toToolName(toolCallId);
     this.executions.delete(toolCallId);
@@ -213,7 +203,7 @@ export class RecordedCalls {
     };
     let result: unknown;
     try {
-      signal.throwIfAborted(); // the turn has ended while the call was recorded
+      signal.throwIfAborted(); // the turn may end while the call is recorded
       result = run();
     } catch (error) {
       return fail(error);
@@ -230,7 +220,7 @@ export class RecordedCalls {
   async #replayTool(tool: string, toolCallId: string, end: ToolRecord): Promise<unknown> {
     if (end.executionId !== undefined) this.executions.set(toolCallId, end.executionId);
     const { before, now } = this.#toolSignatures(tool);
-    // A tool that was approved runs before the first model call. A crash may have come between its record and the beginning.
+    // An approved tool runs before the first model call. A crash may have hit between its record and the beginning.
     if (this.found && before?.[1] !== now?.[1]) this.#fail(toChanged(`tool ${tool} has another outputSchema`));
     if ("error" in end) throw Object.assign(new Error(end.error), { name: end.name });
     return end.output;
@@ -280,15 +270,8 @@ function toName(error: unknown): string {
   return error instanceof Error ? error.name : "Error";
 }
 
-/** The answer to a caller that waits for a turn that was stopped. */
+/** The error for callers of a stopped turn. */
 export const stopped = (): ServeError => new ServeError(409, "The turn was stopped", { retry: false });
-
-const stopName = "stop";
-const toModelName = (index: number): string => `model#${index}`;
-const toolPrefix = "tool ";
-/** The number of the model call distinguishes a call whose id was used by an earlier one. */
-const toToolName = (id: string, first: number, current: number): string =>
-  toolPrefix + (first === current ? id : `${id}#${current}`);
 
 /** Not retried: another attempt would run the tools again that are recorded. */
 const toChanged = (change: string): ServeError => new ServeError(500, `Agent changed: ${change}`, { retry: false });

@@ -53,7 +53,7 @@ export async function toSdkSettings(
   // Events without a listener would take 5 KB for each answer that is open.
   if (!isHeard()) all.telemetry = { isEnabled: false };
   // The provider can continue our trace.
-  const trace = operation.span ?? currentSpan();
+  const trace = operation.trace.span ?? currentSpan();
   if (trace) all.headers = { ...all.headers, traceparent: toTraceparent(trace) };
   if (maxRetries !== undefined) all.maxRetries = maxRetries;
   const gone = toGoneTools(agent.sdk, tools, operation);
@@ -127,8 +127,8 @@ const refuseToFetch: NonNullable<SdkSettings["experimental_download"]> = async (
   });
 
 /**
- * Returns a tool in place of each one that was approved and no longer exists: its call ends with an error that says so, and the
- * turn continues. Undefined if there are none.
+ * Returns a substitute for each approved tool that no longer exists: its call ends with an error, and the turn continues.
+ * Undefined if there are none.
  */
 function toGoneTools(sdk: Sdk, tools: ToolsByName, { continued: { open, decided } }: Operation): ToolSet | undefined {
   const names = open.flatMap(({ toolCallId, toolName, inner }) => {

@@ -6,7 +6,7 @@ import { needsApproval } from "./approvals/approval-need.ts";
 import type { Operation } from "./operation.ts";
 
 // `Pick` makes a type of the interface: the SDK's type of a context is a record, to which an interface cannot be cast.
-/** The `options.context` of a `tool()` of the AI SDK. A tool with a `contextSchema` finds it in `options.context.agentserve`. */
+/** The `options.context` of an AI SDK `tool()`. A tool with a `contextSchema` finds it in `options.context.agentserve`. */
 export type ToolContext = Pick<AgentContext, keyof AgentContext> & {
   /** Starts workflows, asks agents and sends events, for the user of the call. */
   readonly runtime: Runtime;
@@ -53,7 +53,7 @@ export function bindFunctions(tool: SdkTool, name: string, operation: Operation)
   } as Partial<SdkTool>;
 }
 
-/** Returns the values that the SDK validates against the `contextSchema` of tools: those of the context of the call. */
+/** Returns the values for the SDK to validate against the `contextSchema` of tools: the context of the call. */
 export function toToolsContext(tools: Readonly<Record<string, object>>, operation: Operation): Record<string, unknown> {
   const names = Object.keys(tools).filter((name) => hasSchema(tools[name]!));
   return Object.fromEntries(names.map((name) => [name, Object.fromEntries(operation.context.context)]));

@@ -29,8 +29,9 @@ export interface QuestionParts {
 /**
  * The questions that one attempt of a step asks.
  *
- * Q1. A question is named by its content: the agent, the prompt, the options and another user than that of the execution. After a crash, the code of the step runs
- *     again and may ask in another order. Questions with the same content are numbered.
+ * Q1. A question is named by its content: the agent, the prompt, the options and the user, unless the execution has the
+ *     same one. After a crash, the code of the step runs again and may ask in another order. Questions with the same content
+ *     are numbered.
  * Q2. The calls of a question are recorded under its name, and at last its answer. One that is answered is not asked again.
  * Q3. A question that is open when the attempt ends fails.
  */
@@ -90,7 +91,7 @@ export class StepQuestions {
     return `${digest}#${count}`;
   }
 
-  /** Opens the records of the attempt. All of its questions together are bounded as the values of an execution are. */
+  /** Opens the records of the attempt. All of its questions together have the byte limit of an execution. */
   async #open(): Promise<AttemptRecords> {
     const { found, write } = await this.#step.openRecords("");
     const { executionBytes } = this.#parts.limits;

@@ -8,7 +8,7 @@ export interface ToolCallName {
   readonly toolCallId: string;
 }
 
-/** An error whose message is the whole text that models and clients get. It was reported, and its cause is the tool's own error. */
+/** A reported error. Its message is the whole text for models and clients, its cause the tool's own error. */
 export class ToolFailure extends Error {
   override readonly name = ""; // the SDK shows models the text of an error, with its name
 }
@@ -39,8 +39,8 @@ async function* iterate(results: AsyncIterable<unknown>, fail: (error: unknown) 
 }
 
 /**
- * Logs and counts the error of a tool call. Returns the error that models, clients and records get: in `start`, its text is
- * that of a `ServeError` or a time-out only.
+ * Logs and counts the error of a tool call. Returns the error for models, clients and records. In `start`, only a
+ * `ServeError` or a time-out keeps its text.
  */
 export function reportTool(
   operation: Operation,
@@ -55,7 +55,7 @@ export function reportTool(
   if (operation.sdkSignal.aborted) logger.debug("Tool aborted", data);
   else {
     logger.warn(message, data);
-    operation.countToolError();
+    operation.trace.countToolError();
   }
   if (error instanceof ServeError) {
     Reflect.defineProperty(error, "toString", { value: () => error.message }); // without the name of the class

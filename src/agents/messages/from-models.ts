@@ -4,8 +4,8 @@ import { isDataUrl } from "./data-url.ts";
 import type { UiParts } from "./ui-message.ts";
 
 /**
- * Returns the parts of a UI message, continued by model messages. Results of tools and approvals change the parts of
- * their calls, as the client of the AI SDK does it. Those of unknown calls are dropped.
+ * Returns the parts of a UI message, continued by model messages. Tool results and approvals change the parts of their
+ * calls, as in the AI SDK client. They are dropped for unknown calls.
  */
 export function addModels(parts: UiParts, messages: readonly ModelMessage[]): UiParts {
   // The casts are safe: every part is made or changed by the functions below, in the form of its type.

@@ -1,4 +1,4 @@
-/** The fields of the parts of an answer that are read here. */
+/** The fields of answer parts that are read here. */
 interface CallPart {
   readonly type: string;
   readonly toolCallId?: string;

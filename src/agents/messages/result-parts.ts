@@ -1,6 +1,6 @@
 import type { ModelMessage } from "ai";
 
-/** Returns the parts of a stream that show results of calls of an earlier turn. */
+/** Returns the stream parts that show results for calls of an earlier turn. */
 export function toResultParts(results: readonly ModelMessage[] = []): object[] {
   return results.flatMap(({ role, content }) => {
     if (role !== "tool") return [];

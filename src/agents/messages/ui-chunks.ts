@@ -54,7 +54,7 @@ function toPartChunks(part: Part, id: string): UIMessageChunk[] {
 }
 
 type ToolCallChunk = Extract<UIMessageChunk, { type: "tool-input-available" }>;
-/** The fields of the parts of tools, in any state. */
+/** The fields of tool parts, in any state. */
 interface ToolPart {
   readonly type: string;
   readonly toolName?: string;

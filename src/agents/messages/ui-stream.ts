@@ -40,7 +40,7 @@ const toStream = (answer: readonly SdkPart[]): ReadableStream<SdkPart> =>
     },
   });
 
-/** Replaces the text of the last step by the JSON of the object that was read from it. */
+/** Replaces the text of the last step by the JSON of its object. */
 export function withObject(parts: UiParts, object: unknown): UiParts {
   const step = parts.findLastIndex(({ type }) => type === "step-start");
   const first = parts.findIndex(({ type }, index) => index > step && type === "text");

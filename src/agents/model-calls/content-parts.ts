@@ -14,7 +14,7 @@ interface OpenText {
 /** Max characters of a text that are kept. `ShownValues` cuts the rest. */
 const maxLength = 65_536;
 
-/** The answer of a model as a list of contents. The pieces of a stream are joined. */
+/** The contents of a model answer. The pieces of a stream are joined. */
 export class ContentParts {
   readonly #parts: (OpenText | LanguageModelV4Content)[] = [];
   /** The texts that are being streamed, by type and id. */

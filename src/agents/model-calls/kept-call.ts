@@ -11,7 +11,7 @@ import type { Usage } from "../shapes.ts";
 import { ContentParts } from "./content-parts.ts";
 import { ShownValues } from "./shown-value.ts";
 
-/** Max characters of the prompt and of the answer of one call that are kept. */
+/** Max kept characters of one prompt, and of one answer. */
 const maxPrompt = 4_194_304;
 const maxAnswer = 1_048_576;
 /** The bytes that a call counts beside its texts. */
@@ -43,7 +43,7 @@ interface KeptCallOptions {
   readonly model: ModelCallView["model"];
   readonly params: LanguageModelV4CallOptions;
   readonly clock: Clock;
-  /** Called when the call has ended, with the bytes that it counts in addition. */
+  /** Called at the end of the call, with the bytes that it counts in addition. */
   readonly onEnd: (bytes: number) => void;
 }
 

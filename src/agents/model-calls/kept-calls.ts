@@ -16,15 +16,15 @@ interface KeptTurn {
 }
 
 /**
- * The model calls of the last turns of conversations, for the console.
+ * The model calls of the last turns, for the console.
  *
- * K1. They are in memory only, and only of turns that this process has run.
+ * K1. They are in memory only, and only of turns in this process.
  * K2. The turns that were idle for the longest time leave first. A turn that is alone loses its oldest calls.
  * K3. A conversation that is deleted has no calls here: those in flight are not kept when they end.
  */
 export class KeptCalls {
   readonly #clock: Clock;
-  /** The turns by conversation and answer. The last one has begun a call last. */
+  /** The turns by conversation and answer. Ordered by their last call. */
   readonly #turns = new Map<string, KeptTurn>();
   #bytes = 0;
 

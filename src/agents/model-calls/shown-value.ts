@@ -1,6 +1,6 @@
 import { isObject } from "../../core/json.ts";
 
-/** Max bytes of a text, and of the data of a file. */
+/** Max bytes of a text, and of file data. */
 const maxText = 65_536;
 const maxFile = 16_384;
 const maxDepth = 64;
@@ -90,7 +90,7 @@ function toFileBytes(part: object): number {
   return typeof content === "string" && !/^https?:/.test(content) ? Buffer.byteLength(content, "base64") : 0;
 }
 
-/** Returns the beginning of a text that has at most this number of bytes. */
+/** Returns the beginning of a text, with at most this number of bytes. */
 export function cutText(text: string, max: number = maxText): string {
   if (text.length * 3 <= max || Buffer.byteLength(text) <= max) return text;
   const { read } = new TextEncoder().encodeInto(text.slice(0, max), new Uint8Array(max));

@@ -10,7 +10,7 @@ import type {
 
 export type ModelParts = AsyncGenerator<LanguageModelV4StreamPart>;
 
-/** Creates a model of the AI SDK from a function that generates the parts of an answer. */
+/** Creates an AI SDK model from a function that generates the parts of an answer. */
 export function createModel(
   modelId: string,
   answer: (options: LanguageModelV4CallOptions) => ModelParts,

@@ -1,6 +1,6 @@
 import { tryParseJson } from "../../core/json.ts";
 
-/** The statements of an error of a provider, collected from its response, from a part of a stream, and from their causes. */
+/** The statements of a provider's error, collected from its response, from a stream part, and from their causes. */
 export interface ErrorFacts {
   /** The status of the response, or the number from 400 to 599 that the provider sends as its code. */
   readonly status: number | undefined;
@@ -12,7 +12,7 @@ export interface ErrorFacts {
   readonly headers: Readonly<Record<string, unknown>>;
 }
 
-/** Collects the facts of an error. The facts of an error come before those of its causes. */
+/** Collects the facts of an error. Its own facts come before the facts of its causes. */
 export function toErrorFacts(error: unknown): ErrorFacts {
   const statuses: number[] = [];
   const names: string[] = [];

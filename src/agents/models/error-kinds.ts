@@ -39,7 +39,7 @@ function findWords({ names, texts }: ErrorFacts): ModelErrorKind | undefined {
 
 type Words = readonly [kind: ModelErrorKind, names: ReadonlySet<string>, texts?: RegExp];
 
-/** The codes of providers in lower case, and the texts of those that send no code of their own for the error. */
+/** The codes of providers in lower case. Some providers send no code for an error: then its text. */
 const table: readonly Words[] = [
   [
     "too-long",

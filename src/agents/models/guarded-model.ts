@@ -93,7 +93,7 @@ class GuardedModel implements LanguageModelV4 {
         limits.modelFirstByteMs,
         call.enter(() => model.doStream(options)),
       );
-      const recorder = records && new PartRecorder(records, (usage) => this.#host.toUsageRow(model, usage));
+      const recorder = records && new PartRecorder(records, (usage) => this.#host.trace.toUsageRow(model, usage));
       const request = { shared: this.#shared, host: this.#host, call, since, stream, recorder };
       return { ...opened, stream: toGuardedStream(request, signal) };
     } catch (error) {
@@ -115,9 +115,9 @@ const toStream = (parts: readonly LanguageModelV4StreamPart[]): ReadableStream<L
   });
 
 /**
- * Returns a check for the finish reason of an answer that was cut off. Provider packages begin with the reason `other` and
- * without a raw one, and replace it by the reason that the provider sends. Models of version 2 have no raw reasons, so that
- * theirs cannot be told from a reason that the provider has sent.
+ * Returns a check for the finish reason of a truncated answer. Provider packages begin with the reason `other` and
+ * without a raw one, and replace it by the reason from the provider. Models of version 2 have no raw reasons: theirs cannot
+ * be told from a real one.
  */
 function toUnfinishedCheck(model: Exclude<LanguageModel, string>): (reason: LanguageModelV4FinishReason) => boolean {
   if (model.specificationVersion === "v2") return () => false;

@@ -4,10 +4,11 @@ import type {
   LanguageModelV4CallOptions,
   LanguageModelV4FinishReason,
   LanguageModelV4StreamPart,
-  LanguageModelV4Usage,
 } from "@ai-sdk/provider";
 import { type Clock, within } from "../../core/clock.ts";
 import type { UsageRow } from "../../engine/contract/usage.ts";
+import { within } from "../../core/within.ts";
+import type { CallTrace } from "../call/call-trace.ts";
 import type { ModelCall } from "../call/model-call.ts";
 import type { RecordedCalls } from "../call/recorded-calls.ts";
 import { ModelFailure, ModelTimeout, toStreamFailure } from "./model-failure.ts";
@@ -27,8 +28,8 @@ export interface ModelHost {
   readonly signal: AbortSignal;
   /** Begins one model call, which is traced and counted. */
   startModelCall(model: { provider: string; modelId: string }, params: LanguageModelV4CallOptions): ModelCall;
-  /** Returns the row that counts the usage of one model call. */
-  toUsageRow(model: { provider: string; modelId: string }, usage: LanguageModelV4Usage): UsageRow;
+  /** Makes the row that counts the usage of one model call. */
+  readonly trace: Pick<CallTrace, "toUsageRow">;
   /** The calls that are recorded. A recorded one is returned without asking the model. @default none */
   readonly records?: RecordedCalls | undefined;
   /** True while no model must be asked. @default false */
@@ -62,7 +63,7 @@ export interface OpenRequest {
  * S2. It ends at its first `error` part. A stream without a finish reason ends with one.
  * S3. The call ends with the last part, or when the SDK leaves.
  * S4. The model is read at most `maxAhead` parts ahead. When many deltas of a text wait, they are one part: the SDK needs
- *     more time for a part than a model that has its whole answer.
+ *     more time for a part than a fast model.
  *
  * It is one stream around that of the model: each further one takes 3 KB while it is open, a `TransformStream` 9 KB.
  */

@@ -33,7 +33,7 @@ export class PartRecorder {
       const held = this.#held;
       this.#held = undefined;
       if (held) await saved;
-      else saved.catch(() => {}); // it has ended the turn
+      else saved.catch(() => {}); // its failure ended the turn
       return held ? [...held, part] : [part];
     }
     if (!this.#held) return [part];

@@ -25,7 +25,7 @@ const variablesOf: Readonly<Record<string, readonly (readonly string[])[]>> = {
   xai: [["XAI_API_KEY"]],
 };
 
-/** Returns the variables that a provider needs and that are not set: `OPENAI_API_KEY`, or `A or B` if one is enough. */
+/** Returns the missing variables of a provider: `OPENAI_API_KEY`, or `A or B` if one is enough. */
 export function findMissingVariables(provider: string, env: NodeJS.ProcessEnv = process.env): string[] {
   const needed = Object.hasOwn(variablesOf, provider) ? variablesOf[provider]! : [];
   return needed.filter((names) => !names.some((name) => env[name])).map((names) => names.join(" or "));

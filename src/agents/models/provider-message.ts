@@ -5,7 +5,7 @@ import { toErrorFacts } from "./error-facts.ts";
 /** Returns the provider's own message about an error, without secrets. If it sent none: the message of the error. */
 export function toProviderMessage(error: unknown): string {
   const { texts } = toErrorFacts(error);
-  // An error without a message of the provider has the text of its status, which the body may say better.
+  // Without a message of the provider, an error has the text of its status, which the body may say better.
   const text = texts.findLast((found) => found.trim() !== "") ?? toErrorMessage(error);
   return cut(withoutSecrets(text.slice(0, 2 * maxOfMessage)), maxOfMessage);
 }

@@ -4,7 +4,7 @@ import type { Answer, StreamPart } from "../call/answers/answer.ts";
 import type { HeldDecisions, HeldStoredTurn } from "../call/history/open-turn.ts";
 import type { Operation } from "../call/operation.ts";
 import { stopped, type RecordedCalls } from "../call/recorded-calls.ts";
-import type { ShownMessages } from "../call/history/turn.ts";
+import type { ShownMessages } from "../call/history/turn-parts.ts";
 import type { UiParts } from "../messages/ui-message.ts";
 import type { JsonText } from "../../core/json.ts";
 import type { ConversationKey, TurnListener } from "../../engine/contract/conversations.ts";

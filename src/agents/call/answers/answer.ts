@@ -16,7 +16,7 @@ export interface Answer {
   readonly steps: readonly StepResult<ToolSet>[];
   /** The calls of the stored answer that wait for an approval. */
   readonly approvals: readonly PendingApproval[];
-  /** The calls of the stored answer that wait for the end of an execution. */
+  /** The calls of the stored answer that wait for their executions. */
   readonly suspensions: readonly PendingExecution[];
   /** The messages of an answer that is not stored, if calls of it wait for an approval. */
   readonly open?: readonly ModelMessage[] | undefined;
@@ -31,7 +31,7 @@ interface PendingApproval {
   readonly toolName: string;
   readonly toolCallId: string;
   readonly input: unknown;
-  /** The agents that were asked, if it is a tool of the last of them. */
+  /** The asked agents, if the last one has the tool. */
   readonly via?: string[];
 }
 /** A part of an answer. The first part has the id of the message, the last one the whole answer. */

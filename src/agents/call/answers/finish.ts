@@ -42,7 +42,7 @@ export async function finish(
     return one instanceof SuspendedCall ? [{ toolCallId, ...one }] : [];
   });
   for (const { warnings } of steps) if (warnings?.length) operation.context.logger.warn("Model warnings", { warnings });
-  operation.span?.set(toUsageAttributes(usage.inputTokens, usage.outputTokens));
+  operation.trace.span?.set(toUsageAttributes(usage.inputTokens, usage.outputTokens));
   // The answer is not complete: the turn that continues it makes its text.
   const isStored = turn.type === "stored";
   const isOpen = isStored && openApprovals(responseMessages).length + waiting.size > 0;
@@ -78,7 +78,7 @@ export const toExecutions = ({ records }: Operation, isWaiting: (toolCallId: str
     return isWaiting(toolCallId) ? { toolCallId, executionId } : { toolCallId, executionId, ended: true };
   });
 
-/** Removes the results of tool calls that wait from the messages of an answer. */
+/** Removes the results of waiting tool calls from the messages. */
 function withoutResults(
   messages: readonly ModelMessage[],
   calls: ReadonlyMap<string, unknown>,

@@ -31,7 +31,7 @@ export async function storePartial(
 
 type ResultPart = Extract<SdkPart, { type: "tool-result" | "tool-error" | "tool-output-denied" }>;
 
-/** Splits the parts of an answer: the results of calls of the message that it continues, and the rest. */
+/** Splits the parts of an answer: results for calls of the continued message, and the rest. */
 function splitResults(answer: readonly SdkPart[]): { early: ResultPart[]; own: SdkPart[] } {
   const made = new Set<string>();
   const early: ResultPart[] = [];
@@ -42,7 +42,7 @@ function splitResults(answer: readonly SdkPart[]): { early: ResultPart[]; own: S
     }
     const isResult = part.type === "tool-result" || part.type === "tool-error" || part.type === "tool-output-denied";
     if (isResult && !made.has(part.toolCallId)) early.push(part);
-    // A call of that message that waits again gets a result as well: the turn has ended.
+    // A call of that message gets a result even if it waits again: no turn continues it.
     else if (part.type !== "tool-approval-request" || made.has(part.toolCall.toolCallId)) own.push(part);
   }
   return { early, own };

@@ -9,10 +9,10 @@ const cannotWait = "This tool needs an approval, and a call without a stored con
 /**
  * Answers whether a call needs an approval.
  *
- * N1. The author's function is asked once for each call. Its answer is recorded, so that a turn that is repeated after a crash
- *     gets the same one. A call that was approved is not asked about again.
+ * N1. The author's function is asked once for each call. Its answer is recorded: a turn gets the same one when it is
+ *     repeated after a crash. An approved call is not asked about again.
  * N2. If it fails, the call fails as its tool would, and the failure is logged once. The tool does not run.
- * N3. A call that cannot wait is denied (`toDenials`). Its refusal makes sure that its tool does not run in any case.
+ * N3. A call that cannot wait is denied (`toDenials`). Its refusal keeps the tool from running in any case.
  */
 export async function needsApproval(operation: Operation, call: ToolCallName, ask: () => unknown): Promise<boolean> {
   const { records } = operation;
@@ -49,7 +49,7 @@ async function askNeed(operation: Operation, call: ToolCallName, ask: () => unkn
   }
 }
 
-/** The approvals of tools in a call that cannot wait, for the AI SDK: a call that needs one is denied. */
+/** The approvals of tools for the AI SDK, if the call cannot wait: a tool call that needs one is denied. */
 export function toDenials(tools: Readonly<Record<string, object>>): Record<string, unknown> {
   const denials = Object.entries(tools).flatMap(([name, tool]) => {
     const { needsApproval: ask } = tool as { needsApproval?: (input: unknown, options: object) => unknown };

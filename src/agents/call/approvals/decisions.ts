@@ -23,7 +23,7 @@ export interface Decided {
 
 interface DecisionParts {
   readonly open: readonly OpenApproval[];
-  /** The calls that are stored: those that are open, and those that the decisions are about. */
+  /** The stored calls: the open ones, and the ones that are decided now. */
   readonly known: readonly PendingCall[];
   readonly decisions: readonly Decision[];
   /** True if a client may send what it has decided before, because its message has something new. */
@@ -32,8 +32,8 @@ interface DecisionParts {
 }
 
 /**
- * Applies decisions to the open calls of a message. A decision about a call that has an outcome is a conflict, unless it
- * repeats that outcome beside a new one: a client sends again what it has decided before. One about an unknown call is dropped.
+ * Applies decisions to the open calls of a message. A second decision about a call is a conflict, unless it repeats the
+ * first one beside a new one: a client sends its former decisions again. One about an unknown call is dropped.
  */
 export function decide({ open, known, decisions, isRepeated, at }: DecisionParts): Decided {
   const outcomes = new Map(known.flatMap(({ id, outcome }) => (outcome ? [[id, outcome]] : [])));

@@ -16,8 +16,8 @@ export interface EndedCalls {
 }
 
 /**
- * Gives a result to the calls whose executions have ended. Each gets one once: a second end is a conflict. `isWaiting`: the
- * message has waited for executions, or still waits, and is not continued.
+ * Gives a result to the calls whose executions are over. Each gets one once: a second end is a conflict. `isWaiting`: the
+ * message waits for executions, or waited for them, and is not continued.
  */
 export async function toEnded(
   { turn, at }: TurnStore,
@@ -46,7 +46,7 @@ const hasEnded = (): ServeError => new ServeError(409, "The turn has ended", { r
 export const toSuperseded = (open: readonly OpenExecution[]): ModelMessage[] =>
   toResults(open, () => ({ error: superseded }));
 
-/** Returns the message of the model that has the results of calls. */
+/** Returns the model message with the results. */
 function toResults(
   open: readonly OpenExecution[],
   endOf: (executionId: string) => ExecutionEnd | undefined,
@@ -65,7 +65,7 @@ function toOutput(end: ExecutionEnd) {
   return { type: "json" as const, value: output as never }; // the result of a workflow is JSON
 }
 
-/** Returns the data with which a client resumes executions: its results of the calls that wait for them. */
+/** Returns the data with which a client resumes executions: its results of the waiting calls. */
 export function toResumes(open: readonly OpenExecution[], { models }: ClientMessage): CallResume[] {
   return models.flatMap((message) => {
     if (message.role !== "tool") return [];

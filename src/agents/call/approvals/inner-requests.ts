@@ -4,8 +4,8 @@ import type { NoResult } from "../../tools/no-result.ts";
 import { openCalls, partsOf, type MessagePart } from "../history/messages.ts";
 
 /**
- * Adds the requests for approvals of agents that tools have asked to the messages with the calls of those tools. An earlier
- * request of the same call, and its response, are removed: the call waits for one approval after the other.
+ * Adds the approval requests of asked agents to the messages with the tool calls. An earlier request of the same call, and
+ * its response, are removed: the call waits for one approval after the other.
  */
 export function withRequests(
   models: readonly ModelMessage[],
@@ -28,7 +28,7 @@ export function withRequests(
 }
 const isCall = ({ type, toolCallId }: MessagePart, id: string): boolean => type === "tool-call" && toolCallId === id;
 
-/** Removes the state of agents from the requests of calls that have a result. */
+/** Removes the state of agents from requests whose calls have a result. */
 export function withoutEnded(models: readonly ModelMessage[]): readonly ModelMessage[] {
   if (!models.some(hasInner)) return models;
   const { approvals } = openCalls(models);
@@ -40,8 +40,8 @@ export function withoutEnded(models: readonly ModelMessage[]): readonly ModelMes
 }
 
 /**
- * Returns messages as the SDK takes them: it runs the tool of a call that has waited for an approval of the agent that was
- * asked. That agent is told the decision, also if the call of its tool was denied.
+ * Returns messages as the SDK takes them: it runs the tool whose agent waited for an approval. That agent is told the
+ * decision, also if it is a denial.
  */
 export function toRunnable(models: readonly ModelMessage[]): readonly ModelMessage[] {
   if (!models.some(hasInner)) return models;
@@ -67,5 +67,5 @@ function withParts(
 ): ModelMessage[] {
   if (typeof message.content === "string") return [message];
   const content = change(partsOf(message));
-  return content.length > 0 ? [{ ...message, content } as ModelMessage] : []; // the role stays that of the parts
+  return content.length > 0 ? [{ ...message, content } as ModelMessage] : []; // the parts still have this role
 }

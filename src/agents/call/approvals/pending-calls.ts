@@ -13,7 +13,7 @@ export interface OpenApproval {
   readonly toolCallId: string;
   readonly toolName: string;
   readonly input: unknown;
-  /** The state of the agent that the call has asked, if a tool of that agent waits. */
+  /** The state of the asked agent, if one of its tools waits. */
   readonly inner?: InnerCall | undefined;
 }
 
@@ -23,7 +23,7 @@ export interface AskedApproval extends Omit<OpenApproval, "inner"> {
   readonly via?: readonly string[] | undefined;
 }
 
-/** Returns an approval as the user who decides sees it. The id of the tool call is that of the message. */
+/** Returns an approval as the user sees it who decides. It has the tool call id of the message. */
 export function toAsked({ id, toolCallId, inner, ...call }: OpenApproval): AskedApproval {
   const { toolName, input } = inner ?? call;
   return { id, toolCallId, toolName, input, ...(inner && { via: inner.via }) };
@@ -72,11 +72,11 @@ export function toPendingCalls(draft: Draft, at: number): PendingCall[] {
   ];
 }
 
-/** A call of a message that waits for the end of an execution. */
+/** A call that waits for its execution. */
 export interface OpenExecution extends ExecutionCall {
   readonly toolName: string;
 }
-/** Returns the calls of a message that wait for the end of an execution. */
+/** Returns the calls of a message that wait for their executions. */
 export function openExecutions({ models, metadata }: Pick<Draft, "models" | "metadata">): OpenExecution[] {
   const { calls } = openCalls(models);
   return (metadata.executions ?? []).flatMap(({ toolCallId, executionId, ended }) => {
@@ -87,7 +87,7 @@ export function openExecutions({ models, metadata }: Pick<Draft, "models" | "met
 const answerOf = ({ type, approvalId }: { type: string; approvalId?: string }): string | undefined =>
   type === "tool-approval-response" ? approvalId : undefined;
 
-/** Returns the message of the model that has the outcomes. The SDK reads those of one message only: all are in it. */
+/** Returns the model message with the outcomes. The SDK reads one message only: all are in it. */
 export function toResponses(
   outcomes: readonly { readonly id: string; readonly outcome: CallOutcome }[],
 ): ModelMessage[] {
@@ -103,12 +103,12 @@ export function toResponses(
 
 /** The reason of calls whose conversation has continued without them. */
 export const superseded = "superseded";
-/** The result of a tool that was approved, in a turn that has failed. */
+/** The result of an approved tool whose turn failed. */
 export const lostResult = "The turn failed, so the result of this tool is not known";
 
 /**
- * Returns the messages that give every open approval a result, so that a model can be shown them. A call that was approved has
- * run, or may have run, if `hasRun`.
+ * Returns the messages that give every open approval a result: a model accepts no call without one. With `hasRun`, an
+ * approved call ran, or may have run.
  */
 export function toClosing(
   open: readonly OpenApproval[],

@@ -119,8 +119,8 @@ async function toDecided(
 }
 
 /**
- * Returns the decisions in a message of the client. A client that sends an approval together with a result has seen a turn
- * that ran the tool and then failed. That approval is dropped: the server must not decide to run the tool a second time.
+ * Returns the decisions in a message of the client. If a client sends an approval together with a result, its last turn ran
+ * the tool and then failed. That approval is dropped: the server must not decide to run the tool a second time.
  */
 function toDecisions({ models }: ClientMessage, by: Approver | undefined): Decision[] {
   const parts = models.flatMap(partsOf);
@@ -143,8 +143,8 @@ function toDecisions({ models }: ClientMessage, by: Approver | undefined): Decis
 const given = <T>(list: readonly T[]): readonly T[] | undefined => (list.length > 0 ? list : undefined);
 
 /**
- * Returns the results of the client's own tools, and drops all others. The server runs the tool of an approved call, and the
- * result of a call that waits for an execution is the end of it.
+ * Returns the results of the client's own tools, and drops all others. The server runs the tool of an approved call, and an
+ * ended execution is the result of its call.
  */
 function toResults(
   before: readonly ModelMessage[],

@@ -30,7 +30,7 @@ export interface TurnAnswer {
   /** @default not known */
   readonly usage?: Usage | undefined;
   readonly stopped?: true | undefined;
-  /** True if the turn has ended before its answer was complete. It is stored although the call is aborted. */
+  /** True if the answer is not complete. It is stored although the call is aborted. */
   readonly isPartial?: true | undefined;
   /** The tool calls that have started an execution. @default none */
   readonly executions?: readonly ExecutionCall[] | undefined;
@@ -38,13 +38,13 @@ export interface TurnAnswer {
   readonly waiting?: ReadonlyMap<string, NoResult> | undefined;
   /** The time of the answer. */
   readonly at: number;
-  /** Returns the parts of the message that the answer continues, and those of the answer. */
+  /** Returns the parts of the continued message and of the answer. */
   toParts(before: UiParts): Promise<UiParts>;
 }
 
 /**
- * Converts messages of a client. Results of tools become part of the message with their calls. A message without an id gets
- * one, which is the same when a turn with a name runs again.
+ * Converts client messages. Tool results become a part of the message with their calls. A message without an id gets one,
+ * which is the same when a turn with a name runs again.
  */
 export function toDrafts(messages: readonly ClientMessage[], at: number, turnName: string | undefined): Draft[] {
   const drafts: Draft[] = [];
@@ -94,7 +94,7 @@ export async function answerDraft(continued: Draft | undefined, answer: TurnAnsw
   };
 }
 
-/** Adds the executions of an answer to those of the message that it continues. An answer continues when all have ended. */
+/** Adds the executions of an answer to the continued message. An answer continues when all of them are over. */
 function addExecutions(
   before: readonly ExecutionCall[] = [],
   added: readonly ExecutionCall[] = [],

@@ -2,7 +2,7 @@ import { cut } from "../../../core/cut.ts";
 import { isObject, toObject } from "../../../core/json.ts";
 import { invalid } from "./files.ts";
 
-/** The bounds of the messages of one call. They are checked before the SDK's schemas, which block the event loop. */
+/** The bounds of all messages in one call. They are checked before the SDK's schemas, which block the event loop. */
 export class MessageBounds {
   /** The number of messages and parts up to now. */
   parts = 0;

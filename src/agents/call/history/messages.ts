@@ -71,7 +71,7 @@ async function toMessage(sdk: Sdk, message: unknown, where: string, trusted: boo
   }
   if (id !== undefined && (typeof id !== "string" || id.length > maxId)) throw invalid(`${where}.id`, "expected an id");
   if (Array.isArray(parts)) return fromUiMessage(sdk, message as UIMessage, where, trusted);
-  // The most common case skips the schema.
+  // The common case skips the schema.
   if (typeof content === "string" && (role === "user" || role === "assistant")) {
     return { id, role, models: [{ role, content }] };
   }
@@ -131,8 +131,8 @@ async function fromUiMessage(sdk: Sdk, message: UIMessage, where: string, truste
 }
 
 /**
- * Validates the parts of a message, a few per turn of the event loop. Throws for a wrong part and names it: the error of
- * the schema lists every kind of part instead. Returns undefined if the message is wrong without its parts.
+ * Validates the parts of a message, a few per event loop turn. Throws for a wrong part and names it: the schema error lists
+ * every kind of part instead. Returns undefined if the message is wrong without its parts.
  */
 async function validateParts(
   parts: unknown,

@@ -8,9 +8,8 @@ import { readMessages } from "../../messages/read-messages.ts";
 import type { AgentCallOptions, Operation } from "../operation.ts";
 import type { CallParts, Question } from "../question.ts";
 import { toMessages } from "./messages.ts";
-import type { TurnInput, TurnStore } from "./turn-parts.ts";
+import type { ContinuedTurn, FreeTurn, StoredTurn, TurnInput, TurnStore, UndecidedTurn } from "./turn-parts.ts";
 import { continuedTurn, freeTurn, storedTurn } from "./turn.ts";
-import type { ContinuedTurn, FreeTurn, StoredTurn, UndecidedTurn } from "./turn.ts";
 
 /** A turn that has its place in the conversation. */
 export type HeldTurn = HeldPlace & (FreeTurn | ContinuedTurn | HeldStoredTurn);
@@ -27,7 +26,7 @@ export interface HeldStoredTurn extends StoredTurn, HeldPlace {
 }
 export interface HeldDecisions extends UndecidedTurn, HeldPlace {}
 
-/** Opens the turn of a call, when those before it have ended. */
+/** Opens the turn of a call, after all earlier turns of the conversation. */
 export async function openTurn(parts: CallParts, question: Question): Promise<HeldTurn> {
   const { operation } = parts;
   const { memory } = operation.agent;
@@ -97,7 +96,7 @@ function toAnswerId(known: string | undefined): () => string {
   return () => (id ??= newId());
 }
 
-/** The facts of a call that a turn needs which continues its answer for another user. */
+/** The facts of a call for the turn that continues its answer on behalf of another user. */
 export interface CallOrigin {
   readonly user?: CallContext["user"];
   readonly context: CallContext["context"];

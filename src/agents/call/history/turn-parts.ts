@@ -1,16 +1,17 @@
 import type { ModelMessage } from "ai";
 import type { JsonText } from "../../../core/json.ts";
 import type { AdmitHistory, ChangedMessage, Turn } from "../../../engine/contract/conversations.ts";
-import type { Approver, DecidedCall } from "../../../engine/stored/pending-calls.ts";
-import type { StoredUiMessage } from "../../messages/ui-message.ts";
+import type { Approver, DecidedCall, PendingCall } from "../../../engine/stored/pending-calls.ts";
+import type { StoredUiMessage, UiParts } from "../../messages/ui-message.ts";
 import type { ExecutionEnd } from "../../tools/outside.ts";
 import type { Decision } from "../approvals/decisions.ts";
-import type { Draft } from "./draft.ts";
+import type { Draft, TurnAnswer } from "./draft.ts";
 import type { ClientMessage } from "./messages.ts";
 import type { AskedApproval, OpenApproval } from "../approvals/pending-calls.ts";
+import type { ContinuedCalls } from "../approvals/tool-approvals.ts";
 import type { ToolCallName } from "../tool-failure.ts";
 
-/** The input of a turn of a conversation. */
+/** The input of a turn in a conversation. */
 export interface TurnInput {
   /** The messages that the client sent: its whole history, or only the new ones. */
   readonly messages: readonly ClientMessage[];
@@ -18,9 +19,9 @@ export interface TurnInput {
   readonly regenerate?: string | undefined;
   /** True if the messages come from the author's code: all of them are new, and none is forged. */
   readonly trusted?: boolean | undefined;
-  /** The name of a turn that may run again, such as that of a step. A second run replaces the messages of the first. */
+  /** The name of a turn that may run again, such as a step id. A second run replaces the messages of the first. */
   readonly turnName?: string | undefined;
-  /** The time of the messages of a turn that runs again. @default now */
+  /** The time of the messages, if the turn runs again. @default now */
   readonly at?: number | undefined;
   /** The decisions of the server about calls that wait. There are no messages beside them. */
   readonly decisions?: readonly Decision[] | undefined;
@@ -30,11 +31,11 @@ export interface TurnInput {
   readonly ended?: readonly EndedCall[] | undefined;
   /** The results of those calls, if the turn runs again. */
   readonly results?: readonly ModelMessage[] | undefined;
-  /** The user whose messages decide about calls that wait. @default nobody, approvals are refused */
+  /** The user whose messages decide about waiting calls. @default none, approvals are refused */
   readonly decider?: Decider | undefined;
 }
 
-/** The user whose messages decide about calls that wait. */
+/** The user whose messages decide about waiting calls. */
 export interface Decider {
   /** Undefined: the user is not known. */
   readonly by?: Approver | undefined;
@@ -47,12 +48,12 @@ interface EndedCall extends ToolCallName {
   readonly id: string;
   readonly end: ExecutionEnd;
 }
-/** The data with which a client resumes the execution of a call that waits. */
+/** The data with which a client resumes the execution of a waiting call. */
 export interface CallResume {
   readonly executionId: string;
   readonly data: unknown;
 }
-/** The changes that a turn makes to calls that wait, and to the message that has them. */
+/** The changes to waiting calls and to their message. */
 export interface CallChanges {
   readonly changed: readonly ChangedMessage[];
   readonly decided: readonly DecidedCall[];
@@ -65,6 +66,65 @@ export interface WaitingAnswer {
   readonly rest: readonly OpenApproval[];
   /** The executions that the client resumes. @default none */
   readonly resumes?: readonly CallResume[] | undefined;
+}
+
+/** The messages before an answer that replaces others: the stored ones before `until`, then the new ones. */
+export interface ShownMessages {
+  readonly until: string;
+  readonly fresh: readonly StoredUiMessage[];
+}
+
+/** A turn without a stored conversation. */
+export interface FreeTurn {
+  readonly type: "free";
+  readonly prompt: ModelMessage[];
+  /** The id of the assistant message that the answer continues, if the client sent results of its own tools. */
+  readonly continues: string | undefined;
+}
+
+/** A turn without storage that continues an answer. */
+export interface ContinuedTurn {
+  readonly type: "continued";
+  readonly prompt: ModelMessage[];
+  /** The messages that the answer continues. */
+  readonly models: readonly ModelMessage[];
+  readonly calls: ContinuedCalls;
+}
+
+/** A turn of a stored conversation. */
+export interface StoredTurn {
+  readonly type: "stored";
+  readonly prompt: ModelMessage[];
+  /** The id of the stored answer that it continues, if it does. */
+  readonly continues: string | undefined;
+  /** The parts of that answer, with the results from the client. */
+  readonly before: UiParts | undefined;
+  /** The calls of that answer. */
+  readonly calls: ContinuedCalls;
+  /** The outcomes of these calls, and the results of executions. */
+  readonly outcomes: readonly DecidedCall[] | undefined;
+  readonly results: readonly ModelMessage[] | undefined;
+  /** The id of the user's message, and its time. */
+  readonly questionId: string | undefined;
+  readonly at: number;
+  /** The messages that a reader is shown before the answer. Undefined if they are the conversation. */
+  readonly shown: ShownMessages | undefined;
+  /** True if only the last message of the client is needed: the others are stored, or count for nothing. */
+  readonly isLastEnough: boolean;
+  /**
+   * Stores the messages and decisions of the user, before the answer. Undefined if there are none, or if they replace
+   * others.
+   */
+  readonly storeQuestion: (() => Promise<void>) | undefined;
+  /** Stores the messages of the turn. Returns the calls that wait. */
+  store(answer: TurnAnswer): Promise<readonly PendingCall[]>;
+}
+
+/** Decisions after which the answer still waits: no turn begins. */
+export interface UndecidedTurn {
+  readonly type: "undecided";
+  readonly waiting: WaitingAnswer;
+  readonly storeQuestion: () => Promise<void>;
 }
 
 /** A stored conversation, as a turn uses it. */
@@ -80,7 +140,7 @@ export interface TurnStore {
   readonly signal: AbortSignal;
   /** Max bytes of messages in the prompt. The last message is always in it. */
   readonly maxBytes: number;
-  /** Called with the number of model messages that were left out because of `maxBytes`, if there are any. */
+  /** Called with the number of omitted model messages, if `maxBytes` left any out. */
   readonly onOmitted: (count: number) => void;
   /** Returns the facts of the call, for a turn that continues its answer. */
   readonly toOrigin: () => JsonText;
@@ -95,7 +155,7 @@ export interface Fresh {
   readonly replaced?: number | undefined;
   /** The id of the stored message that the first draft replaces. */
   readonly until?: string | undefined;
-  /** The changes of calls that wait, and of the last stored message that has them. */
+  /** The changes to waiting calls and to the last stored message, which has them. */
   readonly changes?: CallChanges | undefined;
   /** The open calls of the message that the first draft continues, and their outcomes. */
   readonly open?: readonly OpenApproval[] | undefined;

@@ -7,75 +7,30 @@ import {
   type StoredMessage,
   type Turn,
 } from "../../../engine/contract/conversations.ts";
-import type { DecidedCall, PendingCall } from "../../../engine/stored/pending-calls.ts";
+import type { DecidedCall } from "../../../engine/stored/pending-calls.ts";
 import { yieldAfter } from "../../messages/long-text.ts";
 import { toTitle } from "../../../engine/stored/stored-conversation.ts";
-import type { StoredUiMessage, UiParts } from "../../messages/ui-message.ts";
+import type { StoredUiMessage } from "../../messages/ui-message.ts";
 import type { ContinuedCall } from "../../tools/inner-approval.ts";
 import { continueMessage, supersede } from "./continue-message.ts";
-import { answerDraft, toDrafts, toStored, type Draft, type TurnAnswer } from "./draft.ts";
+import { answerDraft, toDrafts, toStored, type Draft } from "./draft.ts";
 import { invalid, withUrls } from "./files.ts";
 import { toRunnable } from "../approvals/inner-requests.ts";
 import type { ContinuedCalls } from "../approvals/tool-approvals.ts";
 import { openCalls, partsOf, toPrompt, type ClientMessage } from "./messages.ts";
 import { openApprovals, toPendingCalls, toResponses, type OpenApproval } from "../approvals/pending-calls.ts";
-import type { Fresh, Row, Sized, TurnInput, TurnStore, WaitingAnswer } from "./turn-parts.ts";
-
-/** The messages before an answer that replaces others: the stored ones before `until`, then the new ones. */
-export interface ShownMessages {
-  readonly until: string;
-  readonly fresh: readonly StoredUiMessage[];
-}
-
-/** A turn without a stored conversation. */
-export interface FreeTurn {
-  readonly type: "free";
-  readonly prompt: ModelMessage[];
-  /** The id of the assistant message that the answer continues, if the client sent results of its own tools. */
-  readonly continues: string | undefined;
-}
-
-/** A turn that continues an answer which is not stored. */
-export interface ContinuedTurn {
-  readonly type: "continued";
-  readonly prompt: ModelMessage[];
-  /** The messages that the answer continues. */
-  readonly models: readonly ModelMessage[];
-  readonly calls: ContinuedCalls;
-}
-
-/** A turn of a stored conversation. */
-export interface StoredTurn {
-  readonly type: "stored";
-  readonly prompt: ModelMessage[];
-  /** The id of the stored answer that it continues, if it does. */
-  readonly continues: string | undefined;
-  /** The parts of that answer, with the results that the client sent. */
-  readonly before: UiParts | undefined;
-  /** The calls of that answer. */
-  readonly calls: ContinuedCalls;
-  /** The outcomes of these calls, and the results of those that have waited for an execution. */
-  readonly outcomes: readonly DecidedCall[] | undefined;
-  readonly results: readonly ModelMessage[] | undefined;
-  /** The id of the user's message, and its time. */
-  readonly questionId: string | undefined;
-  readonly at: number;
-  /** The messages that a reader is shown before the answer. Undefined for those of the conversation. */
-  readonly shown: ShownMessages | undefined;
-  /** True if only the last message of the client is needed: the others are stored, or count for nothing. */
-  readonly isLastEnough: boolean;
-  /** Stores the messages and decisions of the user, before the answer. Undefined if there are none, or if they replace others. */
-  readonly storeQuestion: (() => Promise<void>) | undefined;
-  /** Stores the messages of the turn. Returns the calls that wait. */
-  store(answer: TurnAnswer): Promise<readonly PendingCall[]>;
-}
-
-/** Decisions after which the answer still waits: no turn begins. */
-export interface UndecidedTurn {
-  readonly type: "undecided";
-  readonly waiting: WaitingAnswer;
-  readonly storeQuestion: () => Promise<void>;
-}
+import type {
+  CallChanges,
+  ContinuedTurn,
+  FreeTurn,
+  Fresh,
+  Row,
+  Sized,
+  StoredTurn,
+  TurnInput,
+  TurnStore,
+  UndecidedTurn,
+} from "./turn-parts.ts";
 
 /** Opens a turn without a stored conversation. The prompt is what the client sent. */
 export function freeTurn({ messages, trusted }: TurnInput): FreeTurn {
@@ -107,9 +62,8 @@ export async function storedTurn(store: TurnStore, input: TurnInput): Promise<St
   }
   const fromInput = await toFresh(store, history, rows, input);
   const { drafts, replaced = 0, until = found, changes, waiting } = fromInput;
-  const { changed, decided } = changes ?? {};
   if (waiting) {
-    const storeQuestion = () => turn.store([], undefined, { changed, decided, isBeginning: true });
+    const storeQuestion = () => turn.store([], undefined, { ...toChanges(changes), isBeginning: true });
     return { type: "undecided", waiting, storeQuestion };
   }
   if (changes?.models) rows.push({ ...rows.pop()!, models: changes.models });
@@ -121,13 +75,6 @@ export async function storedTurn(store: TurnStore, input: TurnInput): Promise<St
   if (prompt.length === 0) throw invalid("input", "expected a user message");
   const open = drafts.at(-1)?.role === "assistant" ? drafts.at(-1) : undefined;
   const first = history.stored ? undefined : drafts.find(({ role }) => role === "user");
-  const title = first && toTitle(textOf(first));
-  let isNew = first !== undefined;
-  const storeAll = async (...[messages, from, options]: Parameters<Turn["store"]>): Promise<void> => {
-    await turn.store(messages, from, { changed, decided, ...options, title });
-    if (isNew) store.onNew(toUi(first!), title!); // both are known
-    isNew = false;
-  };
   return {
     type: "stored",
     prompt,
@@ -140,17 +87,46 @@ export async function storedTurn(store: TurnStore, input: TurnInput): Promise<St
     outcomes: fromInput.outcomes,
     results: fromInput.results,
     calls: toCalls(fromInput.open, fromInput.outcomes),
-    storeQuestion: open
-      ? changes && (() => storeAll([], undefined, { isBeginning: true }))
-      : until !== undefined || drafts.length === 0
-        ? undefined
-        : () => storeAll(stored, undefined, { isBeginning: true }),
-    store: async (answer) => {
+    ...toStoring(store, { drafts, changes, stored, open, until, first }),
+  };
+}
+
+/** The new messages of a turn, as they are stored. */
+interface NewMessages extends Pick<Fresh, "drafts" | "changes"> {
+  readonly stored: readonly StoredMessage[];
+  /** The answer that the turn continues. */
+  readonly open: Draft | undefined;
+  /** The id of the first stored message that is replaced. */
+  readonly until: string | undefined;
+  /** The first message of a new conversation. */
+  readonly first: Draft | undefined;
+}
+
+/** Returns the functions that store the messages of a turn. */
+function toStoring(
+  store: TurnStore,
+  { drafts, changes, stored, open, until, first }: NewMessages,
+): Pick<StoredTurn, "storeQuestion" | "store"> {
+  let opening = first && { message: toUi(first), title: toTitle(textOf(first)) };
+  const title = opening?.title;
+  const storeAll = async (...[messages, from, options]: Parameters<Turn["store"]>): Promise<void> => {
+    await store.turn.store(messages, from, { ...toChanges(changes), ...options, title });
+    if (opening) store.onNew(opening.message, opening.title);
+    opening = undefined;
+  };
+  const toQuestion = (): StoredTurn["storeQuestion"] => {
+    if (open) return changes && (() => storeAll([], undefined, { isBeginning: true }));
+    if (until !== undefined || drafts.length === 0) return undefined;
+    return () => storeAll(stored, undefined, { isBeginning: true });
+  };
+  return {
+    storeQuestion: toQuestion(),
+    async store(answer) {
       const done = open ? stored.slice(0, -1) : stored;
       const draft = await answerDraft(open, answer);
       const calls = toPendingCalls(draft, answer.at);
       const added = await toStored(draft);
-      // The turn is closed, and the next one has begun; or its answer is stored as far as it was made.
+      // A closed turn stores nothing, except the part of an answer that was made until then.
       if (!answer.stopped && !answer.isPartial) store.signal.throwIfAborted();
       const waits = { calls, origin: store.toOrigin() };
       // The message that it continues is stored as a whole.
@@ -159,6 +135,8 @@ export async function storedTurn(store: TurnStore, input: TurnInput): Promise<St
     },
   };
 }
+
+const toChanges = ({ changed, decided }: Partial<CallChanges> = {}): Partial<CallChanges> => ({ changed, decided });
 
 function toCalls(open: readonly OpenApproval[] = [], outcomes: readonly DecidedCall[] = []): ContinuedCalls {
   const calls = new Map(open.map(({ id, toolCallId }) => [id, toolCallId]));
@@ -170,7 +148,7 @@ const textOf = ({ parts }: Draft): string => parts.map((part) => (part.type === 
 
 const toModels = (some: readonly Sized[]): ModelMessage[] => some.flatMap(({ models }) => models);
 
-/** Returns the model messages of the window, without those of the oldest messages if there are too many bytes. */
+/** Returns the model messages of the window, without the oldest ones if there are too many bytes. */
 function toShown(
   { maxBytes, onOmitted }: TurnStore,
   omittedBefore: number,
@@ -186,7 +164,7 @@ function toShown(
   return shown;
 }
 
-/** Returns the index of the first message from which on all fit, at most that of the last message. */
+/** Returns the index from which on all messages fit, at most the index of the last message. */
 function firstWithin(maxBytes: number, messages: readonly Sized[]): number {
   let first = Math.max(messages.length - 1, 0);
   let bytes = messages[first]?.bytes ?? 0;
