@@ -24,8 +24,7 @@ export async function toSdkSettings(
   messages: ModelMessage[],
   shape: ObjectShape | undefined,
 ): Promise<SdkSettings> {
-  const { instructions, maxSteps, maxRetries, hooks, settings } = operation.agent;
-  const tools = agent.definitions;
+  const { instructions, maxSteps, maxRetries, settings } = operation.agent;
   const { providerOptions, ...asked } = toModelSettings(operation.options);
   const { records } = operation;
   if (!records?.found) await operation.hook("onStart", { messages });
@@ -56,6 +55,14 @@ export async function toSdkSettings(
   const trace = operation.trace.span ?? currentSpan();
   if (trace) all.headers = { ...all.headers, traceparent: toTraceparent(trace) };
   if (maxRetries !== undefined) all.maxRetries = maxRetries;
+  addTools(all, agent, operation);
+  if (shape) all.output = toOutput(shape);
+  addHooks(all, operation);
+  return all;
+}
+
+function addTools(all: SdkSettings, agent: PreparedAgent, operation: Operation): void {
+  const tools = agent.definitions;
   const gone = toGoneTools(agent.sdk, tools, operation);
   if (gone) all.activeTools = Object.keys(tools); // the model is not shown them
   if (gone || Object.keys(tools).length > 0) {
@@ -66,7 +73,11 @@ export async function toSdkSettings(
   }
   const toolsContext = toToolsContext(tools, operation);
   if (Object.keys(toolsContext).length > 0) Object.assign(all, { toolsContext });
-  if (shape) all.output = toOutput(shape);
+}
+
+function addHooks(all: SdkSettings, operation: Operation): void {
+  const { records } = operation;
+  const { hooks } = operation.agent;
   // Hooks are not called again for calls that were recorded before a crash.
   if (hooks.onStepEnd)
     all.onStepEnd = (step) =>
@@ -86,7 +97,6 @@ export async function toSdkSettings(
       return operation.hook("onToolEnd", { toolName, toolCallId, input: sent, output, error: own });
     };
   }
-  return all;
 }
 
 const channel = tracingChannel("ai:telemetry");

@@ -55,8 +55,8 @@ export function bindFunctions(tool: SdkTool, name: string, operation: Operation)
 
 /** Returns the values for the SDK to validate against the `contextSchema` of tools: the context of the call. */
 export function toToolsContext(tools: Readonly<Record<string, object>>, operation: Operation): Record<string, unknown> {
-  const names = Object.keys(tools).filter((name) => hasSchema(tools[name]!));
-  return Object.fromEntries(names.map((name) => [name, Object.fromEntries(operation.context.context)]));
+  const own = Object.entries(tools).filter(([, tool]) => hasSchema(tool));
+  return Object.fromEntries(own.map(([name]) => [name, Object.fromEntries(operation.context.context)]));
 }
 
 function toContext(tool: SdkTool, { context, runtime }: Operation, own: unknown, more?: object): object {

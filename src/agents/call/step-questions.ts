@@ -7,6 +7,7 @@ import type { Prompt } from "../../engine/definition/reference.ts";
 import type { StepCaller } from "../../engine/runtime.ts";
 import type { AgentDefinition } from "../define.ts";
 import { fromSchema } from "../schemas/object-shape.ts";
+import { readAnswer } from "./ask.ts";
 import type { AgentCall } from "./question.ts";
 import type { StreamPart } from "./answers/answer.ts";
 import { toRecord } from "./record-text.ts";
@@ -112,11 +113,3 @@ export class StepQuestions {
 }
 
 const answerName = "answer";
-
-async function readAnswer(parts: AsyncGenerator<StreamPart>): Promise<{ text: string; object: unknown }> {
-  for await (const part of parts) {
-    if (part.type === "error") throw part.error;
-    if (part.type === "finish") return part.answer;
-  }
-  throw new Error("The agent returned no answer");
-}

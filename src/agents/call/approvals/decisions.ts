@@ -37,22 +37,26 @@ interface DecisionParts {
  */
 export function decide({ open, known, decisions, isRepeated, at }: DecisionParts): Decided {
   const outcomes = new Map(known.flatMap(({ id, outcome }) => (outcome ? [[id, outcome]] : [])));
+  const messages = new Map(known.map(({ id, messageId }) => [id, messageId]));
   const fresh: DecidedCall[] = [];
   for (const { id, approved, reason, by } of decisions) {
     if (outcomes.has(id) || !open.some((call) => call.id === id)) continue;
     if (!fresh.some((call) => call.id === id)) fresh.push({ id, outcome: { approved, reason, by, at } });
   }
-  const decided = decisions.filter(({ id }) => outcomes.has(id));
-  const opposite = decided.find(({ id, approved }) => outcomes.get(id)!.approved !== approved);
+  const decided = decisions.flatMap(({ id, approved }) => {
+    const outcome = outcomes.get(id);
+    return outcome ? [{ messageId: messages.get(id) ?? "", approved, outcome }] : [];
+  });
+  const opposite = decided.find(({ approved, outcome }) => outcome.approved !== approved);
   const conflict = opposite ?? (fresh.length === 0 && !isRepeated ? decided[0] : undefined);
-  if (conflict) {
-    const call = known.find(({ id }) => id === conflict.id)!;
-    throw new AlreadyDecided(call, outcomes.get(call.id)!, conflict.approved);
-  }
+  if (conflict) throw new AlreadyDecided(conflict, conflict.outcome, conflict.approved);
   const all = new Map([...outcomes, ...fresh.map(({ id, outcome }) => [id, outcome] as const)]);
   return {
     fresh,
-    outcomes: open.flatMap(({ id }) => (all.has(id) ? [{ id, outcome: all.get(id)! }] : [])),
+    outcomes: open.flatMap(({ id }) => {
+      const outcome = all.get(id);
+      return outcome ? [{ id, outcome }] : [];
+    }),
     rest: open.filter(({ id }) => !all.has(id)),
   };
 }

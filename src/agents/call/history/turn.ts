@@ -68,8 +68,12 @@ export async function storedTurn(store: TurnStore, input: TurnInput): Promise<St
   }
   if (changes?.models) rows.push({ ...rows.pop()!, models: changes.models });
   const stored: StoredMessage[] = [];
-  for (const draft of drafts) stored.push(await toStored(draft));
-  const fresh = drafts.map(({ models }, index) => ({ models, bytes: Buffer.byteLength(stored[index]!.models) }));
+  const fresh: Sized[] = [];
+  for (const draft of drafts) {
+    const message = await toStored(draft);
+    stored.push(message);
+    fresh.push({ models: draft.models, bytes: Buffer.byteLength(message.models) });
+  }
   const shown = toShown(store, history.omitted, [...rows.slice(0, rows.length - replaced), ...fresh]);
   const prompt = toPrompt(toRunnable(shown));
   if (prompt.length === 0) throw invalid("input", "expected a user message");
