@@ -11,7 +11,7 @@ import { ModelError } from "./call/failure.ts";
 import type { AgentCall, BegunCall, CallParts } from "./call/question.ts";
 import { Operation, type OperationOptions } from "./call/operation.ts";
 import type { RecordLimits } from "./call/recorded-calls.ts";
-import { createToolAsk } from "./call/tool-ask.ts";
+import { createToolAsk } from "./call/ask.ts";
 import { KeptCalls } from "./model-calls/kept-calls.ts";
 import type { Answer, StreamPart } from "./call/answers/answer.ts";
 import { PreparedAgents } from "./prepared-agents.ts";

@@ -1,10 +1,9 @@
 import { AgentError, ServeError, notFound } from "../../core/error.ts";
 import type { AskAgent, StepContext } from "../../engine/definition/step-context.ts";
-import type { AskAgent } from "../../engine/definition/ask.ts";
+import { maxNested } from "../tools/target-tools.ts";
 import { toStreamEvent } from "../answers/stream-events.ts";
 import { isAgent, type AgentDefinition } from "../define.ts";
 import { fromSchema } from "../schemas/object-shape.ts";
-import { maxNested } from "../tools/agent-tool.ts";
 import type { ContinuedCall } from "../tools/inner-approval.ts";
 import type { ToolOutside, ToolTargets } from "../tools/outside.ts";
 import type { AgentCall } from "./question.ts";

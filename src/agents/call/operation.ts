@@ -46,7 +46,7 @@ export interface OperationOptions extends CallTraceParts {
   readonly mayWait: boolean;
 }
 /** Creates the runtime for tools and hooks. It acts for the user of the call, until the signal is aborted. */
-export type CreateCallRuntime = (
+type CreateCallRuntime = (
   call: CallContext & { readonly agentId: string },
   signal: AbortSignal,
   step: StepCaller | undefined,

@@ -6,8 +6,6 @@ import type {
   LanguageModelV4StreamPart,
 } from "@ai-sdk/provider";
 import { type Clock, within } from "../../core/clock.ts";
-import type { UsageRow } from "../../engine/contract/usage.ts";
-import { within } from "../../core/within.ts";
 import type { CallTrace } from "../call/call-trace.ts";
 import type { ModelCall } from "../call/model-call.ts";
 import type { RecordedCalls } from "../call/recorded-calls.ts";
