@@ -14,11 +14,7 @@ import { newFile } from "../harness/folders.ts";
 const patience = { timeout: patienceMs };
 const later = { headers: { prefer: "respond-async" } };
 
-<<<<<<< HEAD
 const openEngine = (path: string): EmbeddedEngine =>
-=======
-const engineOn = (path: string): EmbeddedEngine =>
->>>>>>> 8ca14f00 (test(engine): no name hides another one in the tests of the recovery)
   new EmbeddedEngine({
     path,
     durability: "normal",
@@ -61,11 +57,7 @@ async function leave(options: { concurrency?: { limit: number } }, ids: string[]
     db.close();
   };
   const path = (id: string, action: string) => `/workflows/w/executions/${id}/${action}`;
-<<<<<<< HEAD
   return { file, begun, config, program, write, path, createEngine: () => openEngine(file) };
-=======
-  return { file, begun, config, program, write, path, createEngine: () => engineOn(file) };
->>>>>>> 8ca14f00 (test(engine): no name hides another one in the tests of the recovery)
 }
 /** Holds the reads of a method of the store, from the first one on, until they are `opened`. */
 function hold(method: "history" | "rows") {
@@ -312,11 +304,7 @@ it("hands an event that comes before the recovery to the execution that waits fo
   const program = server.snapshot.workflows.get("w")!;
   await server.post("/workflows/w/execute", { input: {}, options: { executionId: "x" } });
   await server.close();
-<<<<<<< HEAD
   const engine = openEngine(file);
-=======
-  const engine = engineOn(file);
->>>>>>> 8ca14f00 (test(engine): no name hides another one in the tests of the recovery)
   onTestFinished(() => engine.close({ drainMs: 0 }));
   await engine.open();
   const event = { id: "1 code", name: "paid", key: "", data: "1", isFromCode: true };
