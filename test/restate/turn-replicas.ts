@@ -52,17 +52,11 @@ export class TurnReplica extends ReplicaProcess {
     if (data.finishReason !== "suspended") throw new Error(JSON.stringify(data));
     return data.suspensions[0].executionId;
   }
-  /** Resumes an execution of `pay`, and does not wait for its end. Asks again after a 503, as a caller does. */
+  /** Resumes an execution of `pay`, and does not wait for its end. */
   async resume(executionId: string): Promise<void> {
     const path = `/workflows/pay/executions/${executionId}/resume`;
-    const busy: unknown[] = [];
-    const isResumed = async (): Promise<boolean> => {
-      const { status, body } = await this.request(path, { resumeData: {} }, { prefer: "respond-async" });
-      if (status === 503) console.log("a resume got 503:", busy.push(body), JSON.stringify(body));
-      else if (status !== 202 && busy.length === 0) throw new Error(`${status} ${JSON.stringify(body)}`);
-      return status !== 503; // a refusal after a 503: Restate has made the resume, and its answer came too late
-    };
-    await until(isResumed, () => `a resume: ${JSON.stringify(busy)}`);
+    const { status, body } = await this.request(path, { resumeData: {} }, { prefer: "respond-async" });
+    if (status !== 202) throw new Error(`${status} ${JSON.stringify(body)}`);
   }
   async chat(conversationId: string, question: string): Promise<Stream> {
     const messages = [{ id: `${question}-id`, role: "user", parts: [{ type: "text", text: question }] }];

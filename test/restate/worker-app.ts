@@ -11,6 +11,7 @@ import { scriptedModel, type ScriptedAnswer } from "../../src/models.ts";
 import { RestateConversations } from "../../src/backends/restate/conversations/conversations.ts";
 import { finishPart } from "../harness/finish-part.ts";
 import type { Hosted } from "../harness/hosted.ts";
+import { patientTimeouts } from "../harness/patience.ts";
 import { serveReplica, type ReplicaPlace } from "./serve-replica.ts";
 
 const gates = new Map<string, PromiseWithResolvers<void>>();
@@ -84,5 +85,6 @@ export default function create(place: ReplicaPlace, report: (message: object) =>
   const model = scriptedModel(Array.from({ length: 1_000 }, () => answer));
   const agent = defineAgent({ id: "worker", instructions: "Work.", model, tools, maxRetries: 0 });
   const config = { agents: [agent], workflows: [pay], server: { limits: { drainMs: 100 } } };
-  return { ...serveReplica(place, config), orders: { open: (name: string) => gate(name).resolve() } };
+  const options = { timeouts: patientTimeouts };
+  return { ...serveReplica(place, config, options), orders: { open: (name: string) => gate(name).resolve() } };
 }

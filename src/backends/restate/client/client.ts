@@ -6,6 +6,7 @@ import type { RestateTimeouts } from "../options.ts";
 import type { WaitCalls, WaitParameter, WaitResult } from "../reads/wait.ts";
 import { sendJson, type HttpAnswer, type HttpCall } from "./http-calls.ts";
 import { IngressHealth } from "./ingress-health.ts";
+import { TimeLimit } from "./time-limit.ts";
 
 export interface ClientOptions {
   /** The URLs of the ingress. A call that fails goes to the next one. */
@@ -58,8 +59,8 @@ export class RestateClient {
     const used = this.#current;
     this.#isProbing = true;
     try {
-      const signal = AbortSignal.timeout(this.#options.timeouts.readMs);
-      await this.#send(`${this.#url}/restate/health`, { method: "GET", signal });
+      using limit = new TimeLimit(this.#options.timeouts.readMs);
+      await this.#send(`${this.#url}/restate/health`, { method: "GET", signal: limit.signal });
     } catch {
       this.#moveOn(used);
     } finally {
@@ -118,8 +119,8 @@ export class RestateClient {
 
   /** Resolves an awakeable, if it still exists. */
   async resolve(awakeable: string): Promise<void> {
-    const limit = AbortSignal.timeout(this.#options.timeouts.writeMs);
-    await this.#sendToAny(`restate/awakeables/${awakeable}/resolve`, null, limit, {});
+    using limit = new TimeLimit(this.#options.timeouts.writeMs);
+    await this.#sendToAny(`restate/awakeables/${awakeable}/resolve`, null, limit.signal, {});
   }
 
   /** Waits for something on this replica. Rejects when no ingress answers meanwhile. */
@@ -172,15 +173,15 @@ export class RestateClient {
     await this.#askAdmin("PATCH", `invocations/${invocation}/kill`, undefined, undefined, [404, 409]);
   }
 
-  #askAdmin(
+  async #askAdmin(
     method: string,
     path: string,
     body?: unknown,
     limitMs = this.#options.timeouts.writeMs,
     allowed?: readonly number[],
   ): Promise<HttpAnswer> {
-    const signal = AbortSignal.timeout(limitMs);
-    return this.#send(`${this.#options.admin}/${path}`, { method, body, signal, allowed });
+    using limit = new TimeLimit(limitMs);
+    return await this.#send(`${this.#options.admin}/${path}`, { method, body, signal: limit.signal, allowed });
   }
 
   #toPath(handler: HandlerName, key: string): string {
@@ -190,7 +191,8 @@ export class RestateClient {
 
   async #call<T>(path: string, input: unknown, { limit, ...options }: CallOptions): Promise<T> {
     await this.#known;
-    const signal = typeof limit === "number" ? AbortSignal.timeout(limit) : limit;
+    using timer = typeof limit === "number" ? new TimeLimit(limit) : undefined;
+    const signal = timer?.signal ?? (limit as AbortSignal); // a number has a timer
     const until = performance.now() + this.#options.timeouts.readMs;
     for (;;) {
       const { status, text } = await this.#sendToAny(path, input, signal, options);

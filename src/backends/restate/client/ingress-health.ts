@@ -1,5 +1,6 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { sendJson } from "./http-calls.ts";
+import { TimeLimit } from "./time-limit.ts";
 
 const checkMs = 2_000;
 
@@ -47,10 +48,10 @@ export class IngressHealth {
     if (!isHealthy) watched.lost.abort(new DOMException(`${url} does not answer`, "TimeoutError"));
   }
 
-  #isHealthy(url: string): Promise<boolean> {
-    const signal = AbortSignal.timeout(this.#answerMs);
-    const answer = sendJson(`${url}/restate/health`, { method: "GET", signal });
-    return answer.then(
+  async #isHealthy(url: string): Promise<boolean> {
+    using limit = new TimeLimit(this.#answerMs);
+    const answer = sendJson(`${url}/restate/health`, { method: "GET", signal: limit.signal });
+    return await answer.then(
       () => true,
       () => false,
     );
