@@ -19,8 +19,8 @@ export function findMismatch(
   const inside = findChange(before, after, end);
   if (inside) return inside;
   const added = fork === undefined ? undefined : after[end];
-  if (added && added[2] > before[fork!]![2]) return `step ${before[fork!]![0]} has a new branch, ${added[0]}`;
-  return undefined;
+  const outer = fork === undefined ? undefined : before[fork];
+  return added && outer && added[2] > outer[2] ? `step ${outer[0]} has a new branch, ${added[0]}` : undefined;
 }
 
 /** The reason why an execution does not continue on new code. */

@@ -11,7 +11,8 @@ import { Interpreter } from "../../src/engine/walk/interpreter.ts";
 import { createTestLogger } from "../harness/server.ts";
 import { programOptions } from "./trees/play/world.ts";
 
-type Row = Omit<JournalRow, "id" | "at">;
+type WithoutPlace<One> = One extends unknown ? Omit<One, "id" | "at"> : never;
+type Row = WithoutPlace<JournalRow>;
 const value = (key: string, of: unknown): Row => ({ key, kind: "value", body: JSON.stringify(of) });
 const wait = (key: string): Row => value(key, { ms: 3_600_000, inlineMs: 0 });
 /** The end of a wait; `isJoined` if the next row ends another one at the same moment. */
@@ -30,7 +31,7 @@ const toExecution = ({ steps }: WorkflowDefinition, fork?: Execution["fork"]): E
 /** Forks an execution with these rows from its second step. */
 function plan(workflow: WorkflowDefinition, rows: readonly Row[]): Promise<ForkSource> {
   const { createWalk } = createProgram(programOptions(workflow, createTestLogger([])));
-  const journal = rows.map((row, index) => ({ ...row, id: index + 1, at: 1_000 + index }));
+  const journal = rows.map((row, index): JournalRow => ({ ...row, id: index + 1, at: 1_000 + index }));
   const copied = toCopiedRows(listSteps(workflow.steps), journal, 1);
   return planFork(toExecution(workflow, { from: "original", stepIndex: 1 }), createWalk, "original", copied);
 }

@@ -132,7 +132,7 @@ function remember(epochs: Map<string, number>, id: string, epoch: number): boole
   epochs.delete(id);
   epochs.set(id, epoch);
   const [oldest] = epochs.keys();
-  if (epochs.size > maxRemembered) epochs.delete(oldest!);
+  if (oldest !== undefined && epochs.size > maxRemembered) epochs.delete(oldest);
   return true;
 }
 

@@ -113,7 +113,7 @@ export class RefusedEvents {
     if (this.#logged.has(key)) return;
     this.#logged.add(key);
     const [oldest] = this.#logged;
-    if (this.#logged.size > maxRefused) this.#logged.delete(oldest!);
+    if (oldest !== undefined && this.#logged.size > maxRefused) this.#logged.delete(oldest);
     const logger = withIds(this.#logger, { executionId: id, workflowId, stepId });
     logger.warn("An event does not match the schema of the step that waits for it", {
       event: toSentId(event),

@@ -5,22 +5,23 @@ import { maxInlineBytes, toValue, type Value } from "../walk/value.ts";
 import type { AttemptResult, EntryResult, JournalInput, LoopStart, Wake } from "../walk/decision.ts";
 
 /** One row of a journal: the result of an entry, the end of a wait, or a transition made from outside. */
-export interface JournalRow {
+export type JournalRow = RowFacts & RowBody;
+interface RowFacts {
   /** The number by which values refer to the row. */
   readonly id: number;
   readonly key: string;
-  /** `loop`: the items of a loop. Its body begins with a line that says how the loop begins. */
-  readonly kind: "value" | "loop" | "error" | "suspended" | "wake" | "command";
   readonly at: number;
-  /**
-   * The JSON text; null when the value is undefined. A replay does not load values over 1 KB: null, or the first line of a
-   * loop, and `bytes` has the size.
-   */
-  readonly body: string | null;
   readonly bytes?: number;
   /** Of the result of an attempt that has recorded others before: they are removed with the commit of this row. */
   readonly hasRecords?: true;
 }
+/** The JSON text of a row. A replay does not load values over 1 KB: `bytes` has their size. */
+type RowBody =
+  /** Null when the value is undefined, or not loaded. */
+  | { readonly kind: "value"; readonly body: string | null }
+  /** The items of a loop, after a line that says how the loop begins. The line is always loaded. */
+  | { readonly kind: "loop"; readonly body: string }
+  | { readonly kind: "error" | "suspended" | "wake" | "command"; readonly body: string };
 
 /** A row, and the input of the walk that it holds. */
 interface RowInput {
@@ -77,27 +78,27 @@ export interface StoredWake extends Omit<Wake, "value"> {
 }
 
 /** The id of the event that ended a wait. */
-export const eventOf = ({ body }: Pick<JournalRow, "body">): string | undefined =>
-  (JSON.parse(body!) as { event?: string }).event;
+export const eventOf = ({ body }: { readonly body: string }): string | undefined =>
+  (JSON.parse(body) as { event?: string }).event;
 
 /** The input of the walk that a row holds. */
-export function fromRow({ id, key, kind, at, body, bytes = 0 }: JournalRow): JournalInput {
-  if (kind === "command") return { command: toCommand(id, JSON.parse(body!)) };
-  if (kind === "error") return { key, result: { at, ...fromFailureText(body!) } };
-  if (kind === "suspended") return { key, result: toEntryResult(id, { at, suspended: JSON.parse(body!) }) };
-  if (kind === "wake") {
-    const { data, isJoined } = JSON.parse(body!) as { data?: JsonText; isJoined?: true };
+export function fromRow({ id, key, at, bytes = 0, ...row }: JournalRow): JournalInput {
+  if (row.kind === "command") return { command: toCommand(id, JSON.parse(row.body)) };
+  if (row.kind === "error") return { key, result: { at, ...fromFailureText(row.body) } };
+  if (row.kind === "suspended") return { key, result: toEntryResult(id, { at, suspended: JSON.parse(row.body) }) };
+  if (row.kind === "wake") {
+    const { data, isJoined } = JSON.parse(row.body) as { data?: JsonText; isJoined?: true };
     return { wake: { key, at, value: toValue(data, id), isJoined } };
   }
-  if (kind === "loop") {
-    const [head = "", items = ""] = body!.split("\n");
-    const isLoaded = items !== "" || bytes <= Buffer.byteLength(body!);
+  if (row.kind === "loop") {
+    const [head = "", items = ""] = row.body.split("\n");
+    const isLoaded = items !== "" || bytes <= Buffer.byteLength(row.body);
     return {
       key,
       result: { at, loop: JSON.parse(head), value: isLoaded ? toValue(items || undefined, id) : { row: id, bytes } },
     };
   }
-  return { key, result: { at, value: bytes > maxInlineBytes ? { row: id, bytes } : (body ?? undefined) } };
+  return { key, result: { at, value: bytes > maxInlineBytes ? { row: id, bytes } : (row.body ?? undefined) } };
 }
 
 const toLoopText = (loop: LoopStart, items: JsonText | undefined): string => `${JSON.stringify(loop)}\n${items ?? ""}`;

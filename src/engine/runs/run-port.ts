@@ -34,9 +34,14 @@ export interface Change {
   readonly seq: number;
 }
 
-/** What several decisions that are one change have together. */
-export function toWhole(changes: readonly Change[]): Pick<Change, "events" | "starts" | "parks" | "transitions"> {
+/** Joins decisions into one change, from the epoch before the first one. */
+export function toWhole(changes: readonly Change[]): Change {
+  const [first] = changes;
+  const last = changes.at(-1);
+  if (!first || !last) throw new RangeError("no change");
   return {
+    ...last,
+    epoch: first.epoch,
     events: changes.flatMap(({ events }) => events),
     starts: changes.flatMap(({ starts }) => starts),
     parks: changes.flatMap(({ parks }) => parks),

@@ -46,8 +46,8 @@ export class RunWaits<Request> {
     this.#hasNews = true;
   }
   /** A wait ended. */
-  ended(row: JournalRow): void {
-    const event = eventOf(row);
+  ended(row: JournalRow | undefined): void {
+    const event = row?.kind === "wake" ? eventOf(row) : undefined;
     if (event !== undefined) (this.#taken ??= new Set()).add(event);
   }
   /** True if an event ended a wait of this execution. */

@@ -98,7 +98,7 @@ export class Run<Request = unknown> {
     const rows = wakes.map((wake) => toWakeRow(this.#port.newRow(), wake));
     this.#advance(() => {
       const changes = rows.map((row) => this.#decide(fromRow(row), row));
-      return { ...changes.at(-1)!, ...toWhole(changes), joined: rows.slice(0, -1), epoch: changes[0]!.epoch };
+      return { ...toWhole(changes), joined: rows.slice(0, -1) };
     }, request);
   }
 
@@ -152,7 +152,7 @@ export class Run<Request = unknown> {
     const transitions: Transition<Value>[] = [];
     if (input && "command" in input) transitions.push(input.command);
     if (input && "wake" in input) {
-      this.#openWaits().ended(row!);
+      this.#openWaits().ended(row);
       if (this.decided.status === "suspended") transitions.push({ at: input.wake.at, to: "running", isWake: true });
     }
     if (transition) transitions.push(transition);
@@ -182,14 +182,14 @@ export class Run<Request = unknown> {
 
   /** Decides the start of a fork: the walk takes in the copied results, in one change. */
   #decideFork({ rows, copied }: ForkSource): Change {
-    const changes = [this.#decide()];
+    const start = this.#decide();
+    const changes = [start];
     const copies = rows.map(({ row: original, key, copied: events }) => {
       const row = { ...original, id: this.#port.newRow(), key };
       changes.push(this.#decide(fromRow(row), row));
       return { row, original: original.id, copied: events };
     });
-    const { row, at, epoch } = changes[0]!;
-    return { ...changes.at(-1)!, ...toWhole(changes), row, at, epoch, copies, copied };
+    return { ...toWhole(changes), row: start.row, at: start.at, copies, copied };
   }
 
   /**

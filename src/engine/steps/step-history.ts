@@ -79,7 +79,7 @@ export class StepHistory {
   }
 
   #take({ row, at, events }: HistoryRow): void {
-    const command = row?.kind === "command" ? (JSON.parse(row.body!) as Transition) : undefined;
+    const command = row?.kind === "command" ? (JSON.parse(row.body) as Transition) : undefined;
     if (command) this.#onCommand(command);
     const run = row && !command ? this.#addResult(row) : undefined;
     this.#publish(events, at, run, command);

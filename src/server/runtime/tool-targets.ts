@@ -32,7 +32,8 @@ interface Resumable {
 }
 
 /** Creates the means of tools to start workflows and to ask agents, for the user of the call. */
-export function createToolTargets({ engine, snapshot, showErrors }: ToolTargetsParts): ToolTargets {
+export function createToolTargets(parts: ToolTargetsParts): ToolTargets {
+  const { engine, snapshot, showErrors } = parts;
   return {
     findWorkflow: (id) => snapshot().workflows.get(id)?.definition,
     findAgent: (id) => snapshot().agents.get(id),
@@ -51,7 +52,7 @@ export function createToolTargets({ engine, snapshot, showErrors }: ToolTargetsP
       const { signal, step, isDurable } = start;
       const wait = { signal, waitOutside: step?.waitOutside ?? (<T>(work: () => Promise<T>) => work()) };
       const persist = <T>(work: () => Promise<T>): Promise<T> => (isDurable ? untilDone(wait, work) : work());
-      await persist(() => begin(start, id));
+      await persist(() => begin(parts, start, id));
       start.onBegun(id);
       return toEnd(await wait.waitOutside(() => persist(() => engine.settled(id, 0, signal))), showErrors);
     },
@@ -84,15 +85,19 @@ export function createToolTargets({ engine, snapshot, showErrors }: ToolTargetsP
       return work({ workflow, state, caller: identity.caller });
     });
   }
+}
 
-  function begin({ workflowId, input, call, step }: ToolStart, id: string): Promise<void> {
-    return withVersion(snapshot(), async (version) => {
-      const { userId, user, conversationId, context } = call;
-      const runnable = findWorkflow(version, workflowId);
-      const child = { runnable, input, call: { userId, user, conversationId, context } };
-      await beginOnce(engine, id, child, step && toOrigin(step, call));
-    });
-  }
+function begin(
+  { engine, snapshot }: ToolTargetsParts,
+  { workflowId, input, call, step }: ToolStart,
+  id: string,
+): Promise<void> {
+  return withVersion(snapshot(), async (version) => {
+    const { userId, user, conversationId, context } = call;
+    const runnable = findWorkflow(version, workflowId);
+    const child = { runnable, input, call: { userId, user, conversationId, context } };
+    await beginOnce(engine, id, child, step && toOrigin(step, call));
+  });
 }
 
 /** Returns the execution id of a tool call: the same when the turn is repeated. */

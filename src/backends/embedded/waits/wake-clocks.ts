@@ -44,8 +44,8 @@ export class WakeClocks {
     this.#stretches.push({ clock, offset, lastRow: this.#lastRow() });
     if (this.#stretches.length <= maxStretches) return;
     // If a clock jumps that often, the oldest durations follow it.
-    const [oldest] = this.#stretches.splice(0, 1);
-    if (this.#own.delete(oldest!.clock)) this.#former.add(oldest!.clock);
+    const oldest = this.#stretches.shift();
+    if (oldest && this.#own.delete(oldest.clock)) this.#former.add(oldest.clock);
   }
 
   /** The clock for durations that begin or are stored now. */

@@ -100,10 +100,10 @@ function toShort(stored: StoredRow): StoredRow {
   const { row } = stored;
   if (!row) return stored;
   const bytes = Buffer.byteLength(row.body ?? "");
-  const isLong = bytes > maxInlineBytes;
-  const start = row.kind === "loop" && row.body !== null ? row.body.slice(0, row.body.indexOf("\n") + 1) : null;
-  const body = isLong && (row.kind === "value" || row.kind === "loop") ? start : row.body;
-  return { ...stored, row: { ...row, body, bytes } };
+  if (bytes > maxInlineBytes && row.kind === "value") return { ...stored, row: { ...row, body: null, bytes } };
+  if (bytes > maxInlineBytes && row.kind === "loop")
+    return { ...stored, row: { ...row, body: row.body.slice(0, row.body.indexOf("\n") + 1), bytes } };
+  return { ...stored, row: { ...row, bytes } };
 }
 
 const readRows = async (state: SharedState, keys: readonly string[]): Promise<StoredRow[]> =>

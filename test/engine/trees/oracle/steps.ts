@@ -210,7 +210,7 @@ function checkAttempt(
 }
 
 function toJournalRow({ n, key, kind, at, body }: Row): JournalRow {
-  return { id: n, key, kind: kind === "signal" ? "command" : (kind as JournalRow["kind"]), at, body };
+  return { id: n, key, kind: kind === "signal" ? "command" : kind, at, body } as JournalRow; // as the server stored it
 }
 
 const toHistory = (row: JournalRow | undefined, { at, events, copied }: Stored["beginning"]): HistoryRow => ({

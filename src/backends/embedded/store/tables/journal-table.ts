@@ -95,9 +95,7 @@ const journalPageRows = 250;
 interface CopiedColumn {
   copied: string | null;
 }
-interface StoredHistoryRow extends JournalRow, CopiedColumn {
-  events: string | null;
-}
+type StoredHistoryRow = JournalRow & CopiedColumn & { events: string | null };
 const toCopied = ({ copied }: CopiedColumn): CopiedEvent[] | undefined =>
   copied === null ? undefined : JSON.parse(copied);
 
