@@ -103,7 +103,7 @@ it("shows the code of a failed step with `redact: true`, whose values are hidden
 
 it("shows the innermost call in the project, also of a cause, in conditions and in loop items", async () => {
   const places = `import { andThen, defineWorkflow } from "agentserve";
-import { fail } from "../../src/cli/fail.ts";
+import { fail } from "../lib/fail.ts";
 
 const wrapped = () => {
   try {

@@ -41,7 +41,7 @@ import { defineWebSocketHandler, type H3 } from "h3";
 import { guide } from "../agents/guide.ts";
 import { seen } from "../lib/first.ts";
 import { arrival, open, pass } from "../lib/gates.ts";
-import { note, note, note, note } from "../../../src/cli/output.ts";
+import { note } from "../lib/witness.ts";
 ${ballast}
 const { late } = await import("../lib/late.ts");
 const stamps = { ...seen, late, config: "${stamp}", env: process.env.STAMP };
@@ -105,7 +105,7 @@ function toPart(stamp: string): string {
 import { defineWorkflow } from "agentserve";
 import { seen } from "../../lib/first.ts";
 import { pass } from "../../lib/gates.ts";
-import { below, below } from "../../../src/config/own-file.ts";
+import { note } from "../../lib/witness.ts";
 ${ballast}
 const stamps = { ...seen, part: "${stamp}" };
 export default defineWorkflow({ id: "part" }).andThen({
@@ -126,6 +126,7 @@ import { andThen, defineWorkflow } from "agentserve";
 import { guide } from "../../agents/guide.ts";
 import { seen } from "../../lib/first.ts";
 import { pass } from "../../lib/gates.ts";
+import { note } from "../../lib/witness.ts";
 import part from "../part.ts";
 ${ballast}
 interface Stamps { load: number; [name: string]: unknown }
@@ -153,6 +154,7 @@ export const journey = defineWorkflow({ id: "journey", purpose: JSON.stringify(s
 
 function toFirst(stamp: string): string {
   return `
+import { below } from "../deep/second.ts";
 ${ballast}
 declare global { var loads: number | undefined }
 globalThis.loads = (globalThis.loads ?? 0) + 1;
@@ -172,6 +174,7 @@ export const below: Record<string, string> = { second: "${stamp}", json: data.st
 
 function toLate(stamp: string): string {
   return `
+import { below } from "../deep/second.ts";
 ${ballast}
 export const late: string = below.second ? "${stamp}" : "";
 `;
@@ -216,6 +219,7 @@ const ticker = `
 import { defineWorkflow } from "agentserve";
 import { seen } from "../../lib/first.ts";
 import { pass } from "../../lib/gates.ts";
+import { note } from "../../lib/witness.ts";
 export const ticker = defineWorkflow({ id: "ticker" }).andThen({
   id: "tick",
   execute: async ({ executionId, emit }) => {
