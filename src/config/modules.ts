@@ -28,7 +28,7 @@ export function createModules(config: string, own: OwnModules): Modules {
     fsCache: toCacheFolder(root),
     sourceMaps: true, // read by `toSource`
   });
-  // Node's cache of CommonJS modules. jiti stores its modules there as well.
+  // `jiti.cache` is Node's CommonJS cache, so it also holds modules that jiti did not load.
   const others = new Set(Object.keys(jiti.cache));
   const files = (): string[] => Object.keys(jiti.cache).filter((file) => !others.has(file) && isOwnFile(file, root));
   return {

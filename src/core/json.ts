@@ -61,8 +61,8 @@ export function isDeeper(value: unknown, depth: number): boolean {
 }
 
 /**
- * The same for valid JSON text. A walk of the value takes longer than to parse it if its objects have very many keys.
- * Few texts have more than `depth` brackets, so most are not scanned.
+ * Returns true if valid JSON text is nested deeper than `depth` levels. A walk of the value takes longer than to
+ * parse it if its objects have very many keys. Few texts have more than `depth` brackets, so most are not scanned.
  */
 export function isTextDeeper(text: string, depth: number): boolean {
   return hasMoreBrackets(text, depth) && scanDepth(text, depth) > depth;

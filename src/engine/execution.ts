@@ -84,7 +84,7 @@ export interface ParkedBranch<V = JsonText | undefined> extends Position {
   /** The time at which the wait began. Executions that were suspended by an older version have none. */
   readonly at?: number | undefined;
   readonly data?: V | undefined;
-  /** The time at which the wait ends by itself. */
+  /** The end time of the wait, if it has one. */
   readonly due?: Due | undefined;
   readonly event?: EventFilter | undefined;
   /** The longest wait without a suspension, in milliseconds; 0 for a person. */
@@ -124,24 +124,24 @@ export type Transition<V = JsonText | undefined> = { readonly at: number } & (
       /** `system`: suspended by the server, because the code does not fit or the process crashed repeatedly. */
       readonly kind?: "system";
       readonly reason: string;
-      /** The first of the branches that wait; empty for a suspension from outside. */
+      /** The first of the branches that wait; empty for a suspension by a command. */
       readonly pending: readonly ParkedBranch<V>[];
       /** The kinds of the branches that wait, each once; the first branch's kind first. @default only `person` */
       readonly kinds?: readonly ("person" | "timer" | "event")[];
       /** The number of branches that wait, if not all of them are in `pending`. */
       readonly pendingCount?: number;
-      /** The first time at which one of the waits ends by itself, of each clock. */
+      /** The first end time of the waits, for each clock. */
       readonly wake?: readonly Due[];
       /** The events that the branches wait for. */
       readonly events?: readonly EventFilter[];
-      /** The place of the walk at a suspension from outside. */
+      /** The walk's position when a command suspended it. */
       readonly position?: Position | undefined;
     }
   | {
       readonly to: "running";
       /** A retry of a failed execution; else a resume, or a wake. */
       readonly isRetry?: true;
-      /** A wait ended by itself. */
+      /** True if a time or an event ended a wait. */
       readonly isWake?: true;
       readonly data?: V | undefined;
       readonly stepId?: string | undefined;
@@ -168,7 +168,7 @@ export interface ExecutionState {
   readonly retriedBy?: Caller | undefined;
 }
 
-/** The same transition with texts in place of references. */
+/** Returns a transition with texts in place of references. */
 export function resolveTransition<V>(
   transition: Transition<V>,
   toText: (value: V) => JsonText | undefined,

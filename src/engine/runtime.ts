@@ -252,7 +252,7 @@ export interface StepCaller {
   readonly signal: AbortSignal;
   /** Settles like `work`, which waits for another execution. Meanwhile the step may have no slot. */
   readonly waitOutside: <T>(work: () => Promise<T>) => Promise<T>;
-  /** The same when a crash repeats the attempt, and another one for each further attempt. */
+  /** The attempt id. A repetition after a crash has the same one, a retry has another one. */
   readonly attemptId: string;
   /** Opens the recorded results of the attempt whose names begin with a scope. */
   readonly openRecords: (scope: string) => Promise<AttemptRecords>;

@@ -42,7 +42,7 @@ interface PendingView extends Position {
   readonly data?: unknown;
   /** The end of a sleep. */
   readonly wakeAt?: string;
-  /** The time at which a wait for a person or an event ends by itself. */
+  /** The time at which a wait for a person or an event times out. */
   readonly deadline?: string;
   /** The name and the key of the event. */
   readonly event?: string;
@@ -61,7 +61,7 @@ export function toSuspension(last: Suspended): Suspension {
   };
 }
 
-/** The position of a suspension from outside while none is known. */
+/** The position of an execution that a command suspended, while none is known. */
 const noPosition: Position = { stepIndex: 0, stepId: "" };
 
 /** `suspendedAt` is the time of the suspension. */

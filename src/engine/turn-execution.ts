@@ -7,7 +7,7 @@ const prefix = "@turn/";
 /** Returns the workflow id for turns of an agent. Ids of real workflows begin with a letter or a digit. */
 export const toTurnsId = (agentId: string): string => prefix + agentId;
 
-/** Returns the agent of turns with this id; undefined if it is the id of a workflow. */
+/** Returns the agent id from the workflow id of a turn. Undefined for the id of a real workflow. */
 export const agentOf = (workflowId: string): string | undefined =>
   workflowId.startsWith(prefix) ? workflowId.slice(prefix.length) : undefined;
 

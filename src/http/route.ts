@@ -114,7 +114,7 @@ interface RouteOptions<Snapshot, Path extends string, H, Q, B, R extends Respons
   query?: Q;
   body?: B;
   responses: R;
-  /** Finds what the request is about, and throws if the caller may not do this to it. It runs before the body is read. */
+  /** Finds the target of the request. Throws if the caller may not perform the action on it. Runs before the body is read. */
   find?(head: RequestHead<Snapshot, Path, H, Q, A>): Found | Promise<Found>;
   handle(
     input: RequestHead<Snapshot, Path, H, Q, A> & {

@@ -45,7 +45,7 @@ export interface EventStreamOptions {
   readonly ids?: boolean;
   /** The data of the last frame, sent as is. @default no such frame */
   readonly last?: string;
-  /** True if the stream ends by itself when the server closes. Others are cut: readers can reconnect. @default false */
+  /** True if the events end when the server closes. Other streams are cut: readers can reconnect. @default false */
   readonly drains?: boolean;
   /**
    * True if the stream reads nothing of the config: it does not hold the version of the config under which it was opened.
@@ -73,7 +73,7 @@ export interface Streams {
   /** Resolves with the first event. `gone` is aborted if the reader disconnects before it; `extra` are more headers. */
   open(stream: EventStream, gone: AbortSignal, extra?: HeaderPairs, caller?: string): Promise<Answer>;
   readonly size: number;
-  /** Refuses new streams, and ends every stream that does not end by itself. */
+  /** Refuses new streams, and cuts all that do not drain. */
   close(): void;
 }
 

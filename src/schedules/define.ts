@@ -26,8 +26,8 @@ export interface ScheduleOptions<Named> {
    */
   overlap?: "skip" | "allow" | "queue";
   /**
-   * The time for which missed ticks are made up: those from the last `"12h"`, for example, one after the other, at most the
-   * latest 100. `dev` makes up none. @default false
+   * Max age of missed ticks that are run after a downtime, for example `"12h"`. They run one after the other, at most the
+   * latest 100. `dev` runs none. @default false
    */
   catchUp?: Duration | false;
 }

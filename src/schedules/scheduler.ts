@@ -97,7 +97,7 @@ export class Scheduler {
       }
     }
   }
-  /** The same for those that were removed while no server ran. */
+  /** Stores the removal of schedules that were removed while no server ran. */
   async #markRemoved(): Promise<void> {
     while (this.#isOpen) {
       const all = await this.#parts.store.all().catch(() => undefined); // a store that fails says so itself

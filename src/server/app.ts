@@ -105,7 +105,7 @@ export class App {
     return response;
   }
 
-  /** Returns the hooks of a WebSocket request, or the host's own refusal. Throws every other refusal. */
+  /** Returns the WebSocket hooks, or the refusal that the host application returned. Throws all other refusals. */
   async upgrade(request: Request, requestId: string): Promise<Upgraded & { isBuiltIn: boolean }> {
     const { activity } = this.#parts;
     const record = new RequestRecord("GET", requestId);

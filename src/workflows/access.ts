@@ -46,7 +46,7 @@ export function mayRead(request: AccessRequest, state: ExecutionState, visible: 
   return new ReadQuestion(state).ask(request, visible);
 }
 
-/** The same decision for many callers: what `authorize` gets is made once for the owner, and once for all others. */
+/** One read decision for many callers: the argument of `authorize` is made once for the owner, and once for all others. */
 export class ReadQuestion {
   readonly state: ExecutionState;
   #own: AuthorizeExecution | undefined;

@@ -36,7 +36,7 @@ export async function findApproval(conversations: Conversations, request: Approv
   const call = await conversations.findCall(approvalId);
   const agent = call && request.snapshot.agents.get(call.key.agentId);
   if (!call || !agent || call.type !== "approval") throw missing();
-  // The message of a call that was decided has the input.
+  // Once a call is decided, only its message has the input.
   const input: unknown = call.outcome ? undefined : JSON.parse(call.input);
   if (!(await mayDecide(request, { ...call, input }, call.key, userId))) {
     throw call.key.userId === userId && userId !== undefined ? forbidden() : missing();

@@ -19,7 +19,7 @@ export interface Question extends Omit<TurnInput, "messages"> {
   readonly field?: string | undefined;
   /** Creates the shape of an answer that must be an object. Runs within the call, because it may take a while. */
   readonly toShape?: (() => Promise<ObjectShape>) | undefined;
-  /** True if `turnName` has not begun: it is refused when too many turns wait. @default true without a name */
+  /** True if turn `turnName` has not started. A new turn is refused when too many wait. @default true without a `turnName` */
   readonly isNew?: boolean | undefined;
   /** The id of the answer. @default the id of the continued message, or a new one */
   readonly answerId?: string | undefined;

@@ -17,7 +17,7 @@ export interface RecordLimits {
 
 /** A turn that continues after a crash. */
 export interface DurableTurn {
-  /** The same when the turn is repeated. */
+  /** The turn id. A repetition of the turn has the same one. */
   readonly id: string;
   readonly records: AttemptRecords;
   /** True if a repetition is given the same input: then it is not recorded. @default false */
@@ -276,7 +276,7 @@ export const stopped = (): ServeError => new ServeError(409, "The turn was stopp
 /** Not retried: another attempt would run the tools again that are recorded. */
 const toChanged = (change: string): ServeError => new ServeError(500, `Agent changed: ${change}`, { retry: false });
 
-/** True for the results of a tool that has many. */
+/** True if a tool returned several results (an async iterable). */
 export const isMany = (result: unknown): result is AsyncIterable<unknown> =>
   typeof result === "object" && result !== null && Symbol.asyncIterator in result;
 

@@ -61,7 +61,7 @@ export async function appendMessage(
   }
 }
 
-/** Returns a message as it is stored, if it has waiting calls. */
+/** Returns the stored form of the last message. Undefined if none of its tool calls is waiting. */
 async function readWaiting(turn: Turn, ui: string, admit: AdmitHistory): Promise<StoredMessage | undefined> {
   const { id, parts, metadata } = JSON.parse(ui) as StoredUiMessage; // as it was stored
   await yieldAfter(ui);

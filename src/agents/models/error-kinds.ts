@@ -54,7 +54,7 @@ const table: readonly Words[] = [
     new RegExp(
       [
         "prompt is too long", // Anthropic, also on Bedrock and Vertex
-        "exceed context limit", // Anthropic, with the tokens of the answer
+        "exceed context limit", // Anthropic, if prompt and max output tokens together are too many
         "exceeds the maximum number of tokens", // Google
         "input is too long", // Bedrock
         "too many input tokens", // Bedrock

@@ -12,7 +12,7 @@ import { toKeyText } from "../../engine/stored/stored-conversation.ts";
 import { toChat } from "../answers/chat.ts";
 import { AnswerLog } from "./answer-log.ts";
 
-/** The reason of an end from outside. */
+/** The reason why a turn is interrupted. */
 type Interruption = "left" | "stopped" | "closing";
 
 /** Max wait of a caller for a durable stop. */

@@ -26,7 +26,7 @@ export interface ProviderIssuer {
   readonly algorithms: readonly string[];
   /** Reads the keys now. Returns the number of keys. */
   countKeys(): Promise<number>;
-  /** Sets the function that gets the reason of each failed read. */
+  /** Sets the callback for failed key requests. It receives the reason. */
   onFault(report: (error: string) => void): void;
 }
 

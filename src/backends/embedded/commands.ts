@@ -43,7 +43,7 @@ export class Commands {
     return this.#begin(execution, program, { source });
   }
 
-  /** `onWrite` is called when the start is handed to the writer. What it writes at once is part of the same commit. */
+  /** Calls `onWrite` after the start is queued. Its synchronous writes join the same commit. */
   async #begin(
     execution: Execution,
     program: Program,
@@ -145,7 +145,7 @@ export class Commands {
     return commandDrive(this.#parts.drives, drive, toNext(), { isJustLoaded: true, wait });
   }
 
-  /** True if a branch waits, by the key of its wake. */
+  /** True if the branch with this wake key is waiting. */
   #isParked(id: string, key: string): boolean {
     const drive = this.#parts.drives.get(id);
     const last = this.#parts.store.state(id)?.last;

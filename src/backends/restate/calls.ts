@@ -132,7 +132,7 @@ export interface SharedState {
   readonly sdk: RestateSdk;
   readonly context: ObjectSharedContext;
 }
-/** The same, for a handler that changes it. */
+/** The state of an object, for a handler that changes it. */
 export interface State extends SharedState {
   readonly context: ObjectContext;
 }

@@ -33,7 +33,7 @@ import { RestateUsage } from "./usage/usage.ts";
  * The engine on a Restate cluster. Any replica answers for any execution; Restate decides which one drives it.
  *
  * - The *register* of an execution, a virtual object, holds status and epoch: `state` reads it, `begin` and the commands are its
- *   exclusive handlers, `settled` an awakeable that it keeps. A wait that ends by itself is a scheduled call of it.
+ *   exclusive handlers, `settled` an awakeable that it keeps. The end of a wait at its time is a scheduled call of it.
  * - Its *drive*, another object, holds the rows: `history`, `rowText`, `startedSteps` and `events` read them.
  * - `list` is SQL over one small state key of each register. `send` is a call of the mailbox of a name and key: there an event
  *   id is unique, and shares are parts of it. `changes`, `isRunning` and `load` are about this replica.

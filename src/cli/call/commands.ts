@@ -23,7 +23,7 @@ export function toResumeLines(
   ];
 }
 
-/** Returns the lines about an execution that continues by itself: at a time, or with an event. */
+/** Returns the lines about an execution that continues at a time, or with an event. */
 export function toWaitLines(execution: Execution, pending: PendingStep, target: Target): string[] {
   const lines = [
     `execution ${execution.id} ${toWaitText(pending)}`,

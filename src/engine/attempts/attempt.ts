@@ -228,7 +228,7 @@ export class Attempt implements CodeTools, ContextSource {
     this.#controller.abort(new Error(this.abortReason));
   }
 
-  /** Ends the attempt by itself: a try/catch around it in user code cannot swallow it. */
+  /** Ends the attempt without an error, which a try/catch in user code could swallow. */
   suspend(
     reason = `Suspended by step ${this.plan.path}`,
     data?: unknown,

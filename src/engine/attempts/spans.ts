@@ -85,13 +85,13 @@ export class WalkSpans {
     return this.#root;
   }
 
-  /** Takes the status of a transition made from outside. */
+  /** Takes the status of a command. */
   follow(command: Transition<unknown>): void {
     this.#status = command.to;
     if (command.to === "running") this.#resumedFrom = command.trace;
   }
 
-  /** A wait ended by itself. */
+  /** Takes the status after a wake. */
   continue(): void {
     this.#status = "running";
   }

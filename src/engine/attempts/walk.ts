@@ -19,7 +19,7 @@ import type { OnFailure } from "./failures.ts";
  * the attempts are not part of it, their results are.
  */
 export interface Walk {
-  /** Begins the walk, or takes the next input. Attempts that the decision aborts are aborted at once, before its commit. */
+  /** Begins the walk, or takes the next input. Aborts attempts synchronously, before the commit of the decision. */
   next(input?: JournalInput): Decision;
   /** The transition of the last decision has been made. On a distributed backend another replica may have been first. */
   confirmTransition(): void;

@@ -22,7 +22,7 @@ export interface Backend {
   /** Reports about the stored data without opening or changing it. Rejects with the reason why a server could not use it. */
   readonly inspect?: (parts: Pick<BackendParts, "root" | "file">) => Promise<Inspection>;
 }
-/** A backend as it is found from outside. */
+/** The report of `inspect`. */
 export interface Inspection {
   /** The place of the data: a file or a URL. */
   readonly place: string;

@@ -197,7 +197,7 @@ export interface WaitInput {
   readonly isSkippable: boolean;
 }
 export interface EntryInput {
-  /** The number of the iteration, for code of a loop that runs once for each. */
+  /** The iteration number, for code that runs once per iteration. */
   readonly iteration?: number;
   /** @default "" */
   readonly suffix?: EntrySuffix;

@@ -10,9 +10,9 @@ export interface ComingEvent {
 }
 
 /**
- * True if a wait whose time has come counts before an event. Both count in the order of their times, also if they are seen
- * later: at a resume, or at the next start. In the same millisecond an event counts after other waits, and before the
- * deadline of its own.
+ * True if a due wait comes before an event. Both are ordered by their times, even if they are processed later: at a resume, or
+ * at the next start. In the same millisecond the order is: other waits, the event, the deadline of the wait that takes the
+ * event.
  */
 export function countsBefore({ due, key }: ParkedBranch<Value>, event: ComingEvent | undefined): boolean {
   if (!event || due!.at < event.at) return true;

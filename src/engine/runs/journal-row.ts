@@ -4,7 +4,7 @@ import { toCommandKey } from "../walk/journal-keys.ts";
 import { maxInlineBytes, toValue, type Value } from "../walk/value.ts";
 import type { AttemptResult, EntryResult, JournalInput, LoopStart, Wake } from "../walk/decision.ts";
 
-/** One row of a journal: the result of an entry, the end of a wait, or a transition made from outside. */
+/** One row of a journal: the result of an entry, the end of a wait, or a command. */
 export type JournalRow = RowFacts & RowBody;
 interface RowFacts {
   /** The number by which values refer to the row. */
@@ -33,7 +33,7 @@ interface RowInput {
 export function toEntry(id: number, key: string, result: AttemptResult): RowInput {
   return { row: toEntryRow(id, key, result), input: { key, result: toEntryResult(id, result) } };
 }
-/** A transition from outside. */
+/** The row and the input of a command. */
 export function toCommandEntry(id: number, epoch: number, command: Transition): RowInput {
   return { row: toCommandRow(id, epoch, command), input: { command: toCommand(id, command) } };
 }
@@ -66,7 +66,7 @@ export function toCommandRow(id: number, epoch: number, command: Transition): Jo
   return { id, key: toCommandKey(epoch), kind: "command", at: command.at, body: JSON.stringify(command) };
 }
 
-/** The row of a wait that ends by itself. */
+/** The row of a wait that a time or an event ended. */
 export function toWakeRow(id: number, { key, at, value, event, isJoined }: StoredWake): JournalRow {
   return { id, key, kind: "wake", at, body: JSON.stringify({ data: value, event, isJoined }) };
 }

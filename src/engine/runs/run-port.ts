@@ -49,7 +49,7 @@ export function toWhole(changes: readonly Change[]): Change {
   };
 }
 
-/** A transition from outside of an execution without a run; `id` is the number of its row. */
+/** The change by a command, for an execution without a run. `id` is the row number. */
 export function toCommandChange(id: number, next: Transition, { epoch, seq }: Pick<Change, "epoch" | "seq">): Change {
   const row = toCommandRow(id, epoch + 1, next);
   return { row, at: next.at, events: [], transitions: [next], hasOwn: false, epoch, seq, starts: [], parks: [] };
@@ -111,7 +111,10 @@ export interface CommitOutcome {
 export interface ReplayFacts {
   /** The present by the clock of a row, for durations since that row; undefined if they follow the wall clock. */
   readonly nowOf?: (row: number) => number | undefined;
-  /** True if the walk's own transition after a row (0: the start) was preceded by a command. That is the next row, or comes. */
+  /**
+   * True if a command preceded the walk's own transition after this row (0: the start). The command is the next row, or is not
+   * stored yet.
+   */
   readonly wasPreceded?: (row: number) => boolean;
 }
 

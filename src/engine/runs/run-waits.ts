@@ -15,13 +15,13 @@ interface WaitParts<Request> {
 }
 /** The run whose waits end. */
 interface WakingRun<Request> {
-  /** True if a wait may end by itself now. */
+  /** True if a time or an event may end a wait now. */
   readonly mayWake: boolean;
   wake(wakes: readonly StoredWake[], request: Request | undefined): void;
   time(): void;
 }
 
-/** The waits of one run that end by themselves: by an event, or because their time has come. They end in the order of their times. */
+/** The waits of one run that end by a time or an event, in the order of their times. */
 export class RunWaits<Request> {
   readonly agenda: Agenda;
   readonly #parts: WaitParts<Request>;

@@ -71,7 +71,7 @@ export class Run<Request = unknown> {
     this.#advance(() => (source ? this.#decideFork(source) : this.#decide()), request);
   }
 
-  /** Makes a transition from outside: suspend, resume, retry or cancel. */
+  /** Makes the transition of a command: suspend, resume, retry or cancel. */
   command(next: Transition, request?: Request): void {
     this.#isPreceded = false;
     const { row, input } = toCommandEntry(this.#port.newRow(), this.decided.epoch + 1, next);
@@ -102,7 +102,7 @@ export class Run<Request = unknown> {
     }, request);
   }
 
-  /** True if a wait may end by itself: not while the execution is suspended from outside, or ended. */
+  /** True if a time or an event may end a wait: not after the end, or after a suspension by a command. */
   get mayWake(): boolean {
     if (this.#isStopped || this.#isPreceded) return false;
     const { status, epoch } = this.#committed;

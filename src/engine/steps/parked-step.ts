@@ -10,12 +10,12 @@ import { toValue, type Value } from "../walk/value.ts";
 export interface ParkedStep {
   /** The time at which the wait began. */
   readonly at: number;
-  /** The journal key of what ends the wait by itself. */
+  /** The journal key of the wake-up row. */
   readonly wakeKey: string;
   readonly kind: "person" | "timer" | "event";
   readonly reason: string;
   readonly data?: Value;
-  /** The time at which the wait ends by itself. */
+  /** The end time of the wait, if it has one. */
   readonly dueAt?: number | undefined;
   /** The name and the key of the event. */
   readonly event?: string | undefined;

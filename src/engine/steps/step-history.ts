@@ -40,7 +40,7 @@ export class StepHistory {
   /** The own events of a fork on its start and its copied rows. They come after those of the copied steps. */
   readonly #held: Pick<HistoryRow, "events" | "at">[] = [];
   #suspendedBy: "command" | "decision" | undefined;
-  /** Failures that were recorded while the execution was suspended by request, and count since the last row. */
+  /** Runs whose failure was held while a command suspended the execution. The row that is being read has released them. */
   #released: StepRun[] = [];
   #endedAt: number | undefined;
 
@@ -133,7 +133,7 @@ export class StepHistory {
     return fork ? Math.max(at, startAt) : at;
   }
 
-  /** A wait ended by itself. */
+  /** Ends a wait by its time or its event. */
   #wake(run: StepRun, row: JournalRow): StepRun {
     this.#suspendedBy = undefined;
     run.readyAt = row.at;

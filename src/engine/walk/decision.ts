@@ -29,13 +29,13 @@ export type AttemptResult = EntryResult<JsonText | undefined> & {
   readonly hasRecords?: true | undefined;
 };
 
-/** One input of a walk, in journal order: the end of an entry or a wait, or a transition made from outside. */
+/** One input of a walk, in journal order: the end of an entry or a wait, or a command. */
 export type JournalInput =
   | { readonly key: string; readonly result: EntryResult }
   | { readonly wake: Wake }
   | { readonly command: Transition<Value> };
 
-/** The end of a wait by itself: its time has come, or its event. */
+/** The end of a wait without a resume: its time is reached, or its event has arrived. */
 export interface Wake {
   readonly key: string;
   readonly at: number;
@@ -88,6 +88,6 @@ export interface AbortPlan {
 export interface ResumeInput {
   readonly data: Value;
   readonly by: Caller | undefined;
-  /** The wait ended by itself. */
+  /** The wait ended by its time or its event, not by a resume. */
   readonly isWake?: true;
 }

@@ -8,8 +8,9 @@ import type { Value } from "./value.ts";
 
 /** The place of steps that share an input: the workflow, a sub-workflow, or an iteration of a loop. */
 export interface StepScope {
-  /** The beginning of their paths, and the same without the numbers of iterations. */
+  /** The path prefix of the steps. */
   readonly prefix: string;
+  /** The path prefix without iteration numbers. */
   readonly codePrefix: string;
   /** The input of the workflow or sub-workflow. */
   readonly input: Value;

@@ -19,7 +19,7 @@ interface Fiber {
   over: boolean;
   /** Its entry, or its fork, has failed for good. */
   isFailed?: boolean;
-  /** Another branch has failed, or the execution was ended from outside: the branch continues only by a retry. */
+  /** True if another branch failed, or a command ended the execution. Only a retry continues the branch. */
   isAborted?: boolean;
   /** The input that came for the branch before it was aborted. */
   held?: Ready | undefined;
@@ -54,7 +54,7 @@ type Ready = { fiber: Fiber; send?: unknown };
 export class Fibers {
   /** The fibers that wait for an entry, by its key. */
   readonly waiting: Map<string, Fiber> = new Map();
-  /** The fibers that wait for a person, a time or an event, by the key of what ends the wait by itself. */
+  /** The fibers that wait for a person, a time or an event, by their wake key. */
   readonly parked: Map<string, Fiber> = new Map();
   /** The end of the workflow itself. */
   ended: { value: Value } | { error: StoredError } | undefined;

@@ -110,14 +110,14 @@ export class Interpreter {
     this.#fibers.deliver(key, result);
   }
 
-  /** A wait ended by itself. An execution that is suspended for it is running again. */
+  /** Ends a wait by its time or its event. A suspended execution is running again. */
   #wake({ key, at, value }: Wake): void {
     this.#state.reach(at);
     this.#pausedBy = undefined;
     this.#fibers.resume(key, { data: value, by: undefined, isWake: true });
   }
 
-  /** Follows a transition made from outside: suspend, resume, retry, cancel, or the failure of an interrupted execution. */
+  /** Follows a command: suspend, resume, retry, cancel, or the failure of an interrupted execution. */
   #onCommand(command: Transition<Value>): void {
     this.#state.clock = command.at;
     if (command.to === "running") {
@@ -132,7 +132,7 @@ export class Interpreter {
     if ("error" in command) this.#fibers.abort("The execution was interrupted");
   }
 
-  /** A parked branch continues, or an earlier step begins again. After a suspension from outside all branches continue. */
+  /** A parked branch continues, or an earlier step begins again. After a suspension by a command all branches continue. */
   #resume(stepId: string | undefined, resumed: ResumeInput): void {
     const parked = this.#pausedBy === "command" ? [] : this.#fibers.parkedBranches();
     const target = stepId === undefined ? parked.find(isForPerson) : parked.find((one) => one.stepId === stepId);

@@ -8,7 +8,7 @@ const maxWaiting = 100;
 type Exchange = [req: IncomingMessage, res: ServerResponse];
 
 /**
- * Handles the requests of a connection one after another. Node would handle pipelined requests at once, and buffer all
+ * Handles the requests of a connection one after another. Node would handle pipelined requests concurrently, and buffer all
  * of their responses for a client that does not read the first one.
  */
 export function inTurn(listener: Listener): Listener {

@@ -46,7 +46,7 @@ interface StepSuspension {
   data?: unknown;
   /** The end of a sleep. */
   wakeAt?: string;
-  /** The time at which a wait for a person or an event ends by itself. */
+  /** The time at which a wait for a person or an event times out. */
   deadline?: string;
   /** The name and the key of the event. */
   event?: string;

@@ -131,8 +131,8 @@ async function fromUiMessage(sdk: Sdk, message: UIMessage, where: string, truste
 }
 
 /**
- * Validates the parts of a message, a few per event loop turn. Throws for a wrong part and names it: the schema error lists
- * every kind of part instead. Returns undefined if the message is wrong without its parts.
+ * Validates the parts of a message, a few per event loop turn. Throws an error that names the invalid part; the schema's own
+ * error would list every part type. Returns undefined if something other than the parts is invalid.
  */
 async function validateParts(
   parts: unknown,

@@ -43,7 +43,7 @@ export async function openTurn(parts: CallParts, question: Question): Promise<He
   return { ...turn, answerId: toAnswerId(turn.type === "free" ? turn.continues : undefined), close: () => {} };
 }
 
-/** The same for a stored conversation: the turn, or decisions after which the answer still waits. */
+/** Opens a call of a stored conversation: the turn, or decisions after which the answer still waits. */
 export async function openStored(parts: CallParts, question: Question): Promise<HeldStoredTurn | HeldDecisions> {
   const { operation, conversations, conversationBytes: maxBytes } = parts;
   const input = await toInput(parts, question);

@@ -25,7 +25,7 @@ export interface TurnInput {
   readonly at?: number | undefined;
   /** The decisions of the server about calls that wait. There are no messages beside them. */
   readonly decisions?: readonly Decision[] | undefined;
-  /** The outcomes of the calls that a turn continues, if it runs again. */
+  /** The outcomes of the continued calls, if the turn runs again. */
   readonly outcomes?: readonly DecidedCall[] | undefined;
   /** The ends of executions that calls wait for, from the server. There are no messages beside them. */
   readonly ended?: readonly EndedCall[] | undefined;

@@ -162,7 +162,7 @@ function toShown(
   const shown = toWindow(toModels(messages.slice(first)), (message) => message);
   const omitted = omittedBefore + toModels(messages.slice(0, first)).length;
   const total = omittedBefore + toModels(messages).length;
-  // A turn that has lost its beginning would be shown whole. It may be longer than the window.
+  // Without the byte limit, a turn that is cut here would be sent to the model in full, even beyond `windowSize`.
   const wanted = shown[0]?.role === "user" ? Math.min(total, windowSize) : total;
   if (omitted > 0 && wanted > shown.length) onOmitted(wanted - shown.length);
   return shown;

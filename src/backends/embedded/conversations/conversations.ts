@@ -68,7 +68,7 @@ export class EmbeddedConversations implements Conversations {
     this.#options = options;
   }
 
-  /** Keeps the place of a turn that the last process left. */
+  /** Reserves the place of a turn that the previous process did not finish. */
   keep(conversation: ConversationKey, name: string): void {
     const key = toKeyText(conversation);
     this.#kept.set(name, { key, taken: this.#lines.take(key, new AbortController().signal, false) });

@@ -14,7 +14,7 @@ interface FileOptions {
   readonly signal: AbortSignal;
   /** Called once, if another process has the file: it is waited for. */
   readonly onWaiting?: (() => void) | undefined;
-  /** Called with the end of the lock, once this process has it. */
+  /** Called with the unlock function once this process holds the lock. */
   readonly onLocked: (unlock: () => void) => void;
 }
 

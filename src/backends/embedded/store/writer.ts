@@ -89,7 +89,7 @@ export class Writer {
 
   write<T>(job: Job<T>): void {
     if (this.#closed) return job.fail(new Error("The store is closed"));
-    // `done` gets the value of `work`; the queue holds jobs of every type.
+    // The cast is safe: `done` only gets the value of its own `work`.
     if (this.#jobs.push(job as Job) === 1 && !this.#timer) runOutOfScope(() => setImmediate(() => this.#flush()));
   }
 

@@ -29,7 +29,7 @@ interface Delivery {
  * M2. A branch gets the oldest event that matches. An event that its schema refuses is left alone.
  * M3. An event that was stored and not handed out when the process died is offered again at the next start.
  * M4. Events, and waits whose time has come, count in the order of their times (`countsBefore`), also if they are seen later:
- *     after a suspension from outside, or at the next start.
+ *     after a suspension by a command, or at the next start.
  * M5. Deliveries take turns: one to many executions does not hold up the others.
  * M6. A drive that may not take an event now is not told of it again. So the mailbox is looked at after every commit that
  *     begins a wait or changes the status, and when a drive is gone whose last changes were not written, or for which an
@@ -82,7 +82,7 @@ export class Mailbox {
   mayContinue(drive: Drive): boolean {
     const { status, last } = drive.committed;
     const isOwn = status === "suspended" && last?.to === "suspended" && last.pending.length > 0;
-    return isOwn && this.#hasEvents(drive); // from outside: they count at the resume
+    return isOwn && this.#hasEvents(drive); // after a suspension by a command, events count at the resume
   }
   /** A drive is gone, which may not have seen events for its execution (M6). */
   onGone(number: number): void {

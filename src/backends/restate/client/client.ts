@@ -68,7 +68,7 @@ export class RestateClient {
     }
   }
 
-  /** Calls a handler that changes nothing, within `readMs`. If a longer time is given, an ingress that hangs ends it before. */
+  /** Calls a read-only handler, within `readMs`. With a longer `limitMs`, an ingress that hangs is left before the limit. */
   read<T>(handler: HandlerName, key: string, input: unknown = null, limitMs = 0): Promise<T> {
     const limit = Math.max(limitMs, this.#options.timeouts.readMs);
     return this.#call(this.#toPath(handler, key), input, { limit, isWait: limitMs > 0 });
@@ -79,7 +79,7 @@ export class RestateClient {
     return this.#call(this.#toPath(handler, key), input, { limit: limitMs ?? this.#options.timeouts.writeMs });
   }
 
-  /** The same, for a handler that must run once. A call with a known id gets the result of the first one. */
+  /** Calls a handler that must run once. A call with a known id gets the result of the first one. */
   writeOnce<T>(handler: HandlerName, key: string, input: unknown, id: string): Promise<T> {
     return this.#call(this.#toPath(handler, key), input, { limit: this.#options.timeouts.writeMs, id });
   }
@@ -105,7 +105,7 @@ export class RestateClient {
     return this.#call(`${this.names.wait}/${name}`, input, { limit: signal, isWait: true });
   }
 
-  /** The same, for a minute at most. Resolves to undefined, after a pause, if there was no answer: the caller asks again. */
+  /** Calls `wait` for a minute at most. Resolves to undefined, after a pause, if there was no answer. */
   async waitOnce<Name extends keyof WaitCalls>(
     name: Name,
     input: WaitParameter<Name>,

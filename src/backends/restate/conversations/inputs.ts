@@ -9,7 +9,7 @@ import type { PartialHistory } from "./messages.ts";
 /** The handlers for a place that has the turn. They resolve to null for any other place. */
 export interface PlaceCalls {
   history(input: { readonly until?: string | undefined; readonly maxBytes: number }): PartialHistory;
-  /** Reads the model messages of messages, by their numbers. */
+  /** Reads the model messages of the stored messages with these numbers. */
   models(input: { readonly numbers: readonly number[] }): string[];
   calls(input: { readonly calls: readonly string[] }): readonly PendingCall[];
   /** Keeps the execution of a turn that is about to begin. */
@@ -27,7 +27,7 @@ export interface PageInput extends PageOptions {
 }
 export interface StoreInput {
   readonly until?: string | undefined;
-  /** Counts the stores of one turn. */
+  /** The sequence number of this write within its turn. */
   readonly number: number;
   /** Undefined: none is stored, and none is removed. */
   readonly messages?: readonly StoredMessage[] | undefined;

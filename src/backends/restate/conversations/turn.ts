@@ -21,7 +21,7 @@ import type { PlaceCalls, PlaceInput, PlaceResult, StoreInput } from "./inputs.t
 /** A turn that is about to begin. */
 type BeginTurn = NonNullable<StoreInput["begins"]>["turn"] & { readonly execution: Execution };
 
-/** A longer input is sent by itself: the message of the user has the same files twice more. */
+/** Max characters of an input in the first store. A longer one is sent before: the user's message has its files twice more. */
 const maxInlineInput = 1_000_000;
 
 interface TurnParts {
@@ -71,7 +71,7 @@ export class RestateTurn implements Turn {
     this.#beginning = begins;
     await write();
     await this.#stored; // rejects if it could not be stored
-    if (this.#beginning) await this.#store({}, {}); // there was nothing to store
+    if (this.#beginning) await this.#store({}, {}); // `write` stored nothing: store the beginning alone
     this.#parts.place.isNew = false;
     this.#isBegun = true;
   }

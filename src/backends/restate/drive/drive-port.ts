@@ -31,7 +31,7 @@ export class DrivePort implements RunPort {
   /** Outcomes of changes, events, the end of the drive: in order. */
   readonly answers: (() => void | Promise<void>)[] = [];
   times: NextTimes | undefined;
-  /** The run has nothing in flight until its next time. */
+  /** True if nothing is in flight and the run only waits for its next timer. */
   isIdle = false;
   isOver = false;
   readonly run: Run;
@@ -108,7 +108,7 @@ export class DrivePort implements RunPort {
     this.isIdle = times !== undefined && isIdle;
   }
 
-  /** The register has continued the execution: ends its waits, by events or by their time. */
+  /** Ends waits after the register has resumed the execution: waits with an event, and due waits. */
   wake(next: Transition, takes: readonly Take[]): void {
     this.#wake = { next, takes };
     this.run.news();

@@ -16,7 +16,7 @@ import { crashed, interrupted } from "../../../engine/rules/crashes.ts";
 type RescueDecision = { readonly steps: Execution["steps"] } | { readonly next: Transition };
 
 /**
- * Decides how an execution continues whose drive was ended from outside. It runs no step: either a drive on the code of
+ * Decides how an execution continues after a rescue has ended its drive. It runs no step: either a drive on the code of
  * today follows, or the execution is suspended or fails. Restate's journal has the verdict, so a repetition on other code
  * does the same.
  */

@@ -25,7 +25,7 @@ const maxDelayMs = 10_000;
 const maxSends = 10;
 /** Max drives that are remembered. */
 const maxSent = 1_000;
-/** The time for which a report is tried. */
+/** Time limit for retrying a report. */
 const reportMs = 30_000;
 
 /**

@@ -10,8 +10,8 @@ import type { Command } from "../register/register-state.ts";
 import type { StoredRow } from "./rows.ts";
 
 /**
- * Lets a run walk over the stored rows. `commands` are the transitions from outside that the rows may not have yet. Returns the
- * first difference: a row or a status that this code does not lead to.
+ * Lets a run walk over the stored rows, which may not have all `commands` yet. Returns the first difference: a row or a
+ * status that this code does not lead to.
  */
 export function replayRows(
   run: Run,

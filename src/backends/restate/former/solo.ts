@@ -16,13 +16,13 @@ import {
 } from "../register/register-state.ts";
 
 /**
- * Executions that an earlier version began *solo*: without a register. Their state is the key `solo` of their drive's object,
- * which only `States` reads besides. This file can go after their retention.
+ * Executions that an earlier version began *solo*: without a register. Their state is in the key `solo`
+ * of the drive's object. Apart from this file, only `States` reads it. This file can be removed after their retention.
  *
- * SO1. The ingress started the drive of such an execution, so it may end without asking a register. Its drive got a register
- *     for it when it was suspended, handed over, or was asked by the awakeable `summons`.
- * SO2. A replica of that version may still run such a drive. Here its start or repetition is ended before its first call, and
- *     rescued: the register is made, and another drive continues from the rows.
+ * SO1. The ingress started the drive of such an execution, so it may end without asking a register. The drive created the
+ *     register when it was suspended, handed over, or was requested through the awakeable `summons`.
+ * SO2. An old replica may still run such a drive. If it starts or repeats here, this version stops it before its first call,
+ *     creates the register, and starts another drive from the rows.
  * SO3. The key is cleared after the register exists. Readers ask the register first, then the drive, then the register again.
  */
 export interface Solo {
@@ -147,7 +147,7 @@ export function createAdoption(moves: Moves) {
   };
 }
 
-/** Returns true if an execution had ended before its solo drive was ended from outside. Its last row is stored then. */
+/** Returns true if an execution ended before a rescue ended its solo drive. Its last row is stored then. */
 export async function hasEndedSolo(
   context: ObjectSharedContext,
   calls: Calls,

@@ -91,7 +91,7 @@ export class StoredEvents {
       await Promise.race([drives.gone(id), left]);
       const page = await this.#persist(() => this.#rows(id, next ?? Number.MAX_SAFE_INTEGER), closing);
       if (!page || !readers.has(id)) break;
-      // The last row first: a reader that has missed one before it reads the store again.
+      // Start with the last row. A reader that has missed earlier rows reads them from the store.
       const rows = next === undefined && page.last ? [page.last] : page.rows;
       for (const row of rows) for (const event of toEvents(id, row)) readers.publish(id, event);
       // `last` may be newer than `rows`: a row can be stored between the two reads.

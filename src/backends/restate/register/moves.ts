@@ -168,7 +168,7 @@ export class Moves {
     const { mailboxes: known = [] } = now;
     if (next.to === "running") return now.mailboxes; // it may still wait for them
     if (next.to !== "suspended") return void this.forgetMailboxes(context, now);
-    if (next.pending.length === 0) return now.mailboxes; // from outside: they count at the resume
+    if (next.pending.length === 0) return now.mailboxes; // suspended by a command: events count at the resume
     const mailboxes = [...new Set((next.events ?? []).map(toMailboxKey))];
     this.#tellMailboxes(
       context,
@@ -186,7 +186,7 @@ export class Moves {
   }
 }
 
-/** The handlers of a register by which waits end by themselves: at their time, or by an event. */
+/** The handlers of a register that end waits at their time, or by an event. */
 export function createWakeHandlers(calls: Calls, moves: Moves) {
   /** Asks for a search of the events for a suspended execution. */
   const look = (context: ObjectContext, input: AcceptInput): void => calls.tell(context, "drive/accept", input);
@@ -243,7 +243,7 @@ export function createWakeHandlers(calls: Calls, moves: Moves) {
 
 const toBrief = ({ status, epoch, retriedBy }: RegisterStatus) => ({ status, epoch, retriedBy });
 
-/** The first time at which a wait of a suspension ends by itself. */
+/** The first end time of a suspension's waits. */
 function wakeTimeOf(last: Transition | undefined): number | undefined {
   const { wake = [] } = last?.to === "suspended" ? last : {};
   return wake.length > 0 ? Math.min(...wake.map(({ at }) => at)) : undefined;

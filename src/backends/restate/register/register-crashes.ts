@@ -18,7 +18,7 @@ export const crashHandlers: Record<CrashHandler, CountCrashes> = {
       return { count: next, isIsolated: false };
     }),
 
-  /** The code of a suspect is about to run. It is the last one that its replica has started. */
+  /** The code of a suspect is about to run. Its replica has started no other suspect since. */
   isolated: (context, input) => change(context, input, ({ count }) => ({ count, isIsolated: true })),
 
   /** The replica is about to start another suspect beside this one. */

@@ -11,7 +11,7 @@ import type { GroupLimits } from "../groups/service.ts";
  * - execution  the execution as it was started, with the steps of its last code
  * - status     the `RegisterStatus`
  * - last       the last transition
- * - commands   the transitions from outside, until the current drive has stored them
+ * - commands   the `Command`s, until the current drive has stored them
  * - crashes    the `Crashes`
  * - index      the text for lists (`list`)
  */
@@ -85,7 +85,7 @@ export interface Crashes {
   readonly isAbsent?: true | undefined;
 }
 
-/** A transition from outside or by a wake, with its epoch. */
+/** A requested transition or a wake, with its epoch. */
 export interface Command {
   readonly epoch: number;
   readonly next: Transition;
@@ -186,7 +186,7 @@ export interface Brief {
 }
 
 /**
- * The reason why a drive is ended from outside.
+ * The reason why a rescue ends a drive.
  *
  * - code      its replica has other code than it began with
  * - journal   its code leads to other calls than Restate's journal has
@@ -221,7 +221,7 @@ export interface DriveInput {
   readonly epoch: number;
   /** Transitions that the rows may not have yet, in order. */
   readonly commands: readonly Command[];
-  /** The drive before it was ended from outside. This one only decides how the execution continues. */
+  /** The cause of the rescue that ended the previous drive. This drive only decides how the execution continues. */
   readonly cause?: RescueCause | undefined;
   readonly failsOnCrash?: boolean | undefined;
   /** The results that a fork begins with. This drive only copies them. */

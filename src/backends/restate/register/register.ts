@@ -65,10 +65,10 @@ export function createRegister(parts: ReplicaServiceParts): ObjectService {
       return true;
     },
 
-    /** Starts a child. The name is in calls of other builds, like `obeyed`. */
+    /** Starts a child. Do not rename `bear` or `obeyed`: other builds call them. */
     bear: (context, input: BeginInput): Promise<ChildStartResult> => moves.startChild(context, input),
 
-    /** Makes a transition from outside. */
+    /** Makes the transition of a command. */
     async move(context, input: MoveInput): Promise<MoveResult> {
       const { next, epoch, token, branch } = input;
       const found = await read(context);

@@ -153,7 +153,7 @@ export class StepStore {
 /** A retry of the execution changes the steps that have not succeeded. */
 const isFinal = ({ status }: StepView): boolean => status === "success" || status === "skipped";
 
-/** Returns an item without its values, except that one was too large. */
+/** Returns an item without its values. Markers of truncated values are kept. */
 function withoutValues({ input, output, attempts, ...step }: StepView): StepView {
   return {
     ...step,

@@ -23,7 +23,7 @@ type Phase =
 
 /** Interval of the checks for turns that another tab or the server itself started. */
 const checkMs = 2_000;
-/** The same while earlier messages are shown: each check reads a page of them. */
+/** Interval while earlier messages are shown: each check reads a page of them. */
 const longCheckMs = 10_000;
 
 /**

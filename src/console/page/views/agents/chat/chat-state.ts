@@ -53,7 +53,7 @@ class SignalState implements ChatState<ChatMessage> {
   }
 }
 
-/** The chat of the AI SDK, over signals. */
+/** The AI SDK's chat, with its state in Preact signals. */
 export class SignalChat extends AbstractChat<ChatMessage> {
   readonly shown: ReadonlySignal<readonly ChatMessage[]>;
 
