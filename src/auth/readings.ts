@@ -6,13 +6,13 @@
 export function readingsOf(path: string): readonly string[] {
   if (!/%|\/\/|\\|\/\./.test(path)) return [path];
   // A set at each stage: most stages change nothing, and each text costs time in all later ones.
-  const texts = new Set<string>();
+  const decodedPaths = new Set<string>();
   for (let round = 0, decoded = path; round <= maxRounds; round++, decoded = decode(decoded)) {
-    texts.add(decoded);
+    decodedPaths.add(decoded);
     // As the path of a URL: without tabs and line breaks, and cut before `?` and `#`.
-    texts.add(toUrlPath(decoded));
+    decodedPaths.add(toUrlPath(decoded));
   }
-  const slashed = new Set([...texts].flatMap((text) => [text, text.replaceAll("\\", "/")]));
+  const slashed = new Set([...decodedPaths].flatMap((text) => [text, text.replaceAll("\\", "/")]));
   const resolved = new Set([...slashed].flatMap((text) => [resolve(text, false), resolve(text, true)]));
   return [...new Set([path, ...[...resolved].map(encode)])];
 }

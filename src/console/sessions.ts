@@ -39,7 +39,7 @@ export class ConsoleSessions {
   has(token: string): boolean {
     const hashed = hash(token);
     let isKnown = false;
-    for (const session of this.#sessions) isKnown = timingSafeEqual(session, hashed) || isKnown;
+    for (const sessionHash of this.#sessions) isKnown = timingSafeEqual(sessionHash, hashed) || isKnown;
     return isKnown;
   }
 

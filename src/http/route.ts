@@ -165,7 +165,7 @@ export function defineRoute<
         checked.found = found;
         if (!body) return handle(checked as Input);
         return readJson(request, limits, reservation, largeBody).then((json) => {
-          inspect(body, json, "", unknownKey);
+          checkKeys(body, json, "", unknownKey);
           checked.body = check(body, json, "request body");
           const release = reservation.hold(); // the handler may outlast a client that leaves
           if (!release) return handle(checked as Input);
@@ -205,7 +205,7 @@ export function toRecord(search: URLSearchParams): Record<string, string> {
  * Compares the body with the object schemas of a route. It reports unknown keys, and throws for an array in place of an
  * object, which valibot would accept. A record has no unknown keys.
  */
-function inspect(schema: ValueSchema, value: unknown, path: string, unknownKey: (key: string) => void): void {
+function checkKeys(schema: ValueSchema, value: unknown, path: string, unknownKey: (key: string) => void): void {
   const { type, entries } = unwrap(schema) as { type: string; entries?: Record<string, ValueSchema> };
   if (typeof value !== "object" || value === null) return;
   if (Array.isArray(value) && (entries || type === "record")) {
@@ -224,7 +224,7 @@ function inspect(schema: ValueSchema, value: unknown, path: string, unknownKey: 
   }
   for (const [key, entry] of Object.entries(entries)) {
     if (Object.hasOwn(value, key))
-      inspect(entry, (value as Record<string, unknown>)[key], `${path}${key}.`, unknownKey);
+      checkKeys(entry, (value as Record<string, unknown>)[key], `${path}${key}.`, unknownKey);
   }
 }
 

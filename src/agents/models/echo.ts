@@ -36,18 +36,23 @@ function toAnswer({ prompt, tools = [], responseFormat }: LanguageModelV4CallOpt
     const [, about = ""] = said.split(new RegExp(escape(tool.name), "i"));
     return {
       toolCalls: [
-        { toolName: tool.name, input: findJson(said) ?? fill(tool.inputSchema as JsonSchema, toTopic(about)) },
+        {
+          toolName: tool.name,
+          input: findJson(said) ?? generateSample(tool.inputSchema as JsonSchema, toTopic(about)),
+        },
       ],
     };
   }
   if (responseFormat?.type === "json") {
-    return { text: JSON.stringify(findJson(said) ?? fill((responseFormat.schema ?? {}) as JsonSchema, said)) };
+    return {
+      text: JSON.stringify(findJson(said) ?? generateSample((responseFormat.schema ?? {}) as JsonSchema, said)),
+    };
   }
   return { text: last?.role === "tool" ? textOf(last) : said };
 }
 
 /** Generates a value. Optional properties are filled only near the root, because a recursive schema has no end. */
-const fill = (schema: JsonSchema, text: string): unknown =>
+const generateSample = (schema: JsonSchema, text: string): unknown =>
   sampleSchema(schema, {
     text: text.slice(0, 1_000),
     optionalDepth: 4,

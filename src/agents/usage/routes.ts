@@ -52,11 +52,11 @@ const UsageShape = v.pipe(
   v.title("AgentUsage"),
 );
 
-const rule = "expected a day such as 2026-01-31";
+const dayMessage = "expected a day such as 2026-01-31";
 /** A UTC day in a URL. */
 const Day = v.pipe(
   v.string(),
-  v.check((text) => fromDate(text) !== undefined, rule),
+  v.check((text) => fromDate(text) !== undefined, dayMessage),
   v.transform((text) => fromDate(text) ?? 0),
 );
 

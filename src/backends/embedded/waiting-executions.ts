@@ -215,8 +215,8 @@ export class WaitingExecutions {
     const { drives, logger } = this.#options;
     const { id, workflowId } = state.execution;
     const reason = toChangeReason(mismatch);
-    const made = await commandUndriven(drives, state, await this.toSuspension(id, reason), onCommit);
-    if (made)
+    const suspended = await commandUndriven(drives, state, await this.toSuspension(id, reason), onCommit);
+    if (suspended)
       withIds(logger, { executionId: id, workflowId }).warn("Execution suspended: its workflow has changed", {
         reason,
       });

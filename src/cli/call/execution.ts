@@ -93,9 +93,10 @@ export class Execution {
 
 /** Returns the reason of a failure if a retry may help, otherwise undefined. */
 function reasonToRetry(error: unknown, isFirst: boolean): string | undefined {
-  const isPassing = error instanceof RefusalError ? error.status === 503 && !isFirst : error instanceof ConnectionError;
+  const isTransient =
+    error instanceof RefusalError ? error.status === 503 && !isFirst : error instanceof ConnectionError;
   const wasNotSent = isFirst && error instanceof ConnectionError && !error.wasSent;
-  return isPassing && !wasNotSent ? (error as Error).message : undefined;
+  return isTransient && !wasNotSent ? (error as Error).message : undefined;
 }
 
 function raise(error: unknown): never {

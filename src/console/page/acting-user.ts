@@ -2,8 +2,8 @@ import { signal } from "@preact/signals";
 import { place } from "./place.ts";
 import { signInState } from "./session.ts";
 
-const stored = "agentserve.user";
-const chosen = signal(localStorage.getItem(stored) ?? "");
+const storageKey = "agentserve.user";
+const chosen = signal(localStorage.getItem(storageKey) ?? "");
 
 /** Returns true if the page may act as any user: without an authentication provider, a request names its user itself. */
 export const canChooseUser = (): boolean => signInState.value.type === "open" && !signInState.value.session.auth;
@@ -17,6 +17,6 @@ export const conversationUser = (): string | undefined => place.value.query.get(
 /** Acts as a user from now on, also after a reload. An empty text: as none. */
 export function actAs(userId: string): void {
   chosen.value = userId;
-  if (userId === "") localStorage.removeItem(stored);
-  else localStorage.setItem(stored, userId);
+  if (userId === "") localStorage.removeItem(storageKey);
+  else localStorage.setItem(storageKey, userId);
 }

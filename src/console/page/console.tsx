@@ -66,7 +66,7 @@ function Shell({ session }: { session: Session }) {
     return () => controller.abort();
   }, []);
   const current = place.value.segments[0] ?? "inbox";
-  const waiting = waitingCount.value;
+  const inboxCount = waitingCount.value;
   const shown = views.filter(([name]) => name !== "routes" || session.isSignedInByLink);
   return (
     <>
@@ -81,7 +81,7 @@ function Shell({ session }: { session: Session }) {
           {shown.map(([name, title]) => (
             <a key={name} href={toLink([name])} aria-current={current === name ? "page" : undefined}>
               {title}
-              {name === "inbox" && <Count of={waiting} />}
+              {name === "inbox" && <Count of={inboxCount} />}
             </a>
           ))}
         </nav>

@@ -5,7 +5,7 @@ import { cut } from "../cut.ts";
 export function explain(schema: v.GenericSchema, issue: v.BaseIssue<unknown>): string {
   const place = cut(v.getDotPath(issue) ?? "");
   if (issue.type === "strict_object" && issue.expected === "never")
-    return `${place}: unknown key${known(schema, issue)}`;
+    return `${place}: unknown key${toKeyHint(schema, issue)}`;
   const expected = `expected ${issue.message}, found ${describe(issue.input)}`;
   return place ? `${place}: ${expected}` : expected;
 }
@@ -19,7 +19,7 @@ export function describe(value: unknown): string {
   return text.length > 60 ? cut(text, 57) : text;
 }
 
-function known(schema: v.GenericSchema, issue: v.BaseIssue<unknown>): string {
+function toKeyHint(schema: v.GenericSchema, issue: v.BaseIssue<unknown>): string {
   const keys = (issue.path ?? []).map((item) => String(item.key));
   const unknown = keys.pop() ?? "";
   const names = keysAt(schema, keys);

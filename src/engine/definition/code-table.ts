@@ -28,8 +28,8 @@ export function findCode(table: CodeTable, path: string, suffix: EntrySuffix): T
   return code;
 }
 
-/** The place of steps: the prefix of their paths, and the rules that the steps around them make. */
-interface CodePlace {
+/** The scope of steps: the prefix of their paths, and the rules that the steps around them make. */
+interface CodeScope {
   readonly prefix: string;
   readonly isTolerated: boolean;
   readonly isRedacted: boolean;
@@ -38,20 +38,20 @@ interface CodePlace {
 }
 
 /** Returns whether the result has values of a redacted step. */
-function addWorkflow(table: Map<string, TableCode>, workflow: WorkflowDefinition, place: CodePlace): boolean {
-  let isSecret = place.isSecret;
-  for (const step of workflow.steps) isSecret = addStep(table, step, workflow, { ...place, isSecret });
-  if (workflow.resultSchema) table.set(`${place.prefix}>`, toCheck(workflow.resultSchema, { ...place, isSecret }));
+function addWorkflow(table: Map<string, TableCode>, workflow: WorkflowDefinition, scope: CodeScope): boolean {
+  let isSecret = scope.isSecret;
+  for (const step of workflow.steps) isSecret = addStep(table, step, workflow, { ...scope, isSecret });
+  if (workflow.resultSchema) table.set(`${scope.prefix}>`, toCheck(workflow.resultSchema, { ...scope, isSecret }));
   return isSecret;
 }
 
 /** Returns whether the output has values of a redacted step. */
-function addStep(table: Map<string, TableCode>, step: Step, workflow: WorkflowDefinition, outer: CodePlace): boolean {
+function addStep(table: Map<string, TableCode>, step: Step, workflow: WorkflowDefinition, outer: CodeScope): boolean {
   const { id, shape, codes, steps = [], workflow: sub, redact } = step;
   const path = outer.prefix + id;
   const isTolerated = outer.isTolerated || step.tolerates === true || shape === "race";
   const isRedacted = outer.isRedacted || redact === true;
-  const place: CodePlace = { ...outer, isTolerated, isRedacted };
+  const scope: CodeScope = { ...outer, isTolerated, isRedacted };
   for (const [suffix, code] of Object.entries<StepCode | undefined>(codes)) {
     if (!code) continue;
     const retry = code.retry ?? (suffix === "" ? (workflow.retry ?? once) : once);
@@ -60,15 +60,15 @@ function addStep(table: Map<string, TableCode>, step: Step, workflow: WorkflowDe
     table.set(path + suffix, { ...code, retry, suspendSchema, isTolerated, isRedacted, isInputRedacted });
   }
   if (sub) {
-    if (sub.inputSchema) table.set(`${path}<`, toCheck(sub.inputSchema, place));
-    const isSecret = addWorkflow(table, sub, { ...place, prefix: `${path}/` });
+    if (sub.inputSchema) table.set(`${path}<`, toCheck(sub.inputSchema, scope));
+    const isSecret = addWorkflow(table, sub, { ...scope, prefix: `${path}/` });
     return isRedacted || (isSecret && !codes[">"]);
   }
   if (isSequential(step)) {
-    const inside = hasOwnPaths(step) ? { ...place, prefix: `${path}/` } : place;
+    const inside = hasOwnPaths(step) ? { ...scope, prefix: `${path}/` } : scope;
     return addSequence(table, step, workflow, inside) || isRedacted;
   }
-  const inner = steps.map((one) => addStep(table, one, workflow, place));
+  const inner = steps.map((one) => addStep(table, one, workflow, scope));
   return isRedacted || (step.passesOn === true && outer.isSecret) || inner.includes(true);
 }
 
@@ -77,19 +77,19 @@ function addSequence(
   table: Map<string, TableCode>,
   step: Step,
   workflow: WorkflowDefinition,
-  place: CodePlace,
+  scope: CodeScope,
 ): boolean {
   const { items, steps = [] } = step;
-  let { isSecret } = place;
-  for (const one of steps) isSecret = addStep(table, one, workflow, { ...place, isSecret });
+  let { isSecret } = scope;
+  for (const one of steps) isSecret = addStep(table, one, workflow, { ...scope, isSecret });
   // An iteration gets the output of the one before.
-  const isFed = items === "iteration" && isSecret && !place.isSecret;
-  return isFed ? addSequence(table, step, workflow, { ...place, isSecret }) : isSecret;
+  const isFed = items === "iteration" && isSecret && !scope.isSecret;
+  return isFed ? addSequence(table, step, workflow, { ...scope, isSecret }) : isSecret;
 }
 
 /** The code that checks a value against a schema. */
-function toCheck(outputSchema: Schema, { isTolerated, ...place }: CodePlace): TableCode {
-  const isRedacted = place.isRedacted || place.isSecret;
+function toCheck(outputSchema: Schema, { isTolerated, ...scope }: CodeScope): TableCode {
+  const isRedacted = scope.isRedacted || scope.isSecret;
   return { execute: identity, outputSchema, retry: once, isTolerated, isRedacted, isInputRedacted: isRedacted };
 }
 

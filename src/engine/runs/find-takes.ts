@@ -33,7 +33,7 @@ export interface EventReader<Head extends EventHead> {
 }
 
 /** The execution that events are looked up for. */
-export interface Taker {
+export interface EventRecipient {
   readonly execution: Execution;
   readonly walk: Pick<Walk, "parkedBranches" | "acceptEvent">;
   /** Returns true if an event ended a wait of the execution. */
@@ -51,8 +51,11 @@ interface Search<Head> {
 }
 
 /** Finds the oldest event that each branch may take. An event is taken by one branch: the first one in the definition. */
-export async function findTakes<Head extends EventHead>(reader: EventReader<Head>, taker: Taker): Promise<FoundTakes> {
-  const { execution, walk, hasTaken } = taker;
+export async function findTakes<Head extends EventHead>(
+  reader: EventReader<Head>,
+  recipient: EventRecipient,
+): Promise<FoundTakes> {
+  const { execution, walk, hasTaken } = recipient;
   const gone = new Set<string>();
   const searches = new Set<Search<Head>>();
   for (const branch of walk.parkedBranches())
@@ -108,7 +111,7 @@ export class RefusedEvents {
     this.#logger = logger;
   }
 
-  add({ id, workflowId }: Execution, stepId: string, event: string, problem: string): void {
+  logOnce({ id, workflowId }: Execution, stepId: string, event: string, problem: string): void {
     const key = `${id}/${stepId} ${event}`;
     if (this.#logged.has(key)) return;
     this.#logged.add(key);

@@ -32,8 +32,8 @@ export async function readPosition(
   rows: HistoryPages,
   program: Program | undefined,
 ): Promise<Position | undefined> {
-  const code = new Map(program?.steps.map((step) => [step[0], step[4]]));
-  const steps = describeSteps(execution.steps, (path) => code.get(path));
+  const traitsByPath = new Map(program?.steps.map((step) => [step[0], step[4]]));
+  const steps = describeSteps(execution.steps, (path) => traitsByPath.get(path));
   const found = findPosition(await readSteps({ history: () => rows }, { ...execution, steps }, {}));
   if (found) return found;
   const stepIndex = execution.fork?.stepIndex ?? 0; // it has no rows yet

@@ -44,9 +44,9 @@ const isSerious = (level: LogLevel): boolean => level === "error" || level === "
 const isOfTool = ({ level, data }: LogRecord): boolean => level === "warn" && isObject(data) && "tool" in data;
 
 function toHead(record: LogRecord, problem: ErrorText | undefined, lead: Part[], columns: number): Part[][] {
-  const long = toLine(record, problem?.headline);
-  const isLong = widthOfParts([...lead, ...long.parts, plain(long.text ?? "")]) > columns;
-  const { parts, text, hasData } = isLong ? toLine(record, problem?.headline, true) : long;
+  const fullLine = toLine(record, problem?.headline);
+  const isTooWide = widthOfParts([...lead, ...fullLine.parts, plain(fullLine.text ?? "")]) > columns;
+  const { parts, text, hasData } = isTooWide ? toLine(record, problem?.headline, true) : fullLine;
   const head = [...lead, ...parts];
   const data = hasData ? [] : toData(record.data, columns);
   if (text === undefined) return [fit(head, columns)];

@@ -49,7 +49,7 @@ export class Components {
   }
 
   /** Returns a reference to the response of an error. The status may be `default`. */
-  toError(status: string, description: string): Json {
+  toErrorResponseRef(status: string, description: string): Json {
     const key = `${status} ${description}`;
     const known = this.#errors.get(key);
     if (known) return known;

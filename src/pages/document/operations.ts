@@ -165,7 +165,7 @@ export class Operations {
 
   #toErrors(errors: Errors): Json {
     return Object.fromEntries(
-      Object.entries(errors).map(([status, text]) => [status, this.#components.toError(status, text)]),
+      Object.entries(errors).map(([status, text]) => [status, this.#components.toErrorResponseRef(status, text)]),
     );
   }
 

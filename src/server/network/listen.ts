@@ -48,8 +48,8 @@ export async function listen(options: ListenOptions): Promise<ListeningServer> {
   const { host, limits, report } = options;
   const listener = inTurn(options.listener);
   const upgrade = createUpgrade({ ...limits, report, resolve: options.resolve, counted: options.countedSocket });
-  const opening = { options, listener, upgrade };
-  const server = await (options.mode === "dev" ? openListhen(opening) : openNode(opening));
+  const openOptions = { options, listener, upgrade };
+  const server = await (options.mode === "dev" ? openListhen(openOptions) : openNode(openOptions));
   server.keepAliveTimeout = keepAliveMs;
   answerUnparsed(server);
   const connections = trackConnections(server);
@@ -81,13 +81,13 @@ export async function listen(options: ListenOptions): Promise<ListeningServer> {
   }
 }
 
-interface Opening {
+interface OpenOptions {
   readonly options: ListenOptions;
   readonly listener: Listener;
   readonly upgrade: Upgrade;
 }
 
-async function openListhen({ options, listener, upgrade }: Opening): Promise<HttpServer> {
+async function openListhen({ options, listener, upgrade }: OpenOptions): Promise<HttpServer> {
   const { listen: listhen } = await import("listhen"); // takes 55 ms, which `start` saves
   const port = await freePort(options);
   const open = (): ReturnType<typeof listhen> =>
@@ -109,7 +109,7 @@ async function openListhen({ options, listener, upgrade }: Opening): Promise<Htt
   throw portTaken(port);
 }
 
-async function openNode({ options, listener, upgrade }: Opening): Promise<HttpServer> {
+async function openNode({ options, listener, upgrade }: OpenOptions): Promise<HttpServer> {
   const { requestMs: requestTimeout, headersMs } = options.limits;
   const headersTimeout = Math.min(headersMs, requestTimeout); // Node accepts no more than requestTimeout
   const connectionsCheckingInterval = Math.min(1_000, headersTimeout, requestTimeout);

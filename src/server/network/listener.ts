@@ -58,8 +58,8 @@ const isShort = (answer: Answer): boolean =>
  */
 async function sendEarly(req: IncomingMessage, res: ServerResponse, answer: Answer): Promise<void> {
   const { status } = answer;
-  const isWhole = answer instanceof Envelope;
-  const bytes = isWhole ? Buffer.from(answer.text) : new Uint8Array(await toWebResponse(answer).arrayBuffer());
+  const isEnvelope = answer instanceof Envelope;
+  const bytes = isEnvelope ? Buffer.from(answer.text) : new Uint8Array(await toWebResponse(answer).arrayBuffer());
   const raw = ["content-length", String(bytes.length)];
   for (const [name, value] of answer.headers) if (name !== "content-length") raw.push(name, value);
   res.writeHead(status, raw).write(bytes);

@@ -25,13 +25,13 @@ export interface ConsoleAccess {
   /** Returns the identity of a session, or undefined for a request without one. Throws a 403 for another origin. */
   identify(request: Request, url: URL, isUpgrade: boolean): Identity | undefined;
   /** Rejects with 403 if the console may not send this request. */
-  checkMark(request: Request, asked: MarkedRequest): Promise<void>;
+  checkMark(request: Request, asked: MarkCheck): Promise<void>;
   /** Returns true for a request by which the page of `dev` only reads. The log and the traces are about the other ones. */
   isOwnRead(request: Request): boolean;
   /** Returns the snapshot that answers a caller. */
   viewFor(identity: Identity): Snapshot;
 }
-interface MarkedRequest {
+interface MarkCheck {
   readonly method: string;
   readonly route: BuiltInRoute | undefined;
   readonly identity: Identity;

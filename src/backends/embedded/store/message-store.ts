@@ -26,7 +26,7 @@ export const messageTables = `
 `;
 
 /** The statements that lead from format 9 to these tables. */
-export const messageColumns: readonly string[] = [
+export const messageMigrations: readonly string[] = [
   "alter table messages add column models integer not null default 1",
   "alter table messages add column at integer",
   "alter table messages add column ui text",

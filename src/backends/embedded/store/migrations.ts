@@ -2,7 +2,7 @@ import type { DatabaseSync } from "node:sqlite";
 import { childTable } from "./tables/child-table.ts";
 import { addConversationRows } from "./tables/conversation-table.ts";
 import { eventTable } from "./tables/event-table.ts";
-import { messageColumns } from "./message-store.ts";
+import { messageMigrations } from "./message-store.ts";
 import { pendingCallTable } from "./tables/pending-call-table.ts";
 import { recordTable } from "./tables/record-table.ts";
 import { scheduleTable } from "./tables/schedule-table.ts";
@@ -28,7 +28,7 @@ const migrations: Readonly<Record<number, readonly Migration[]>> = {
   7: [waitTables, eventTable],
   8: [childTable],
   9: [scheduleTable],
-  10: [recordTable, ...messageColumns],
+  10: [recordTable, ...messageMigrations],
   11: [addConversationRows],
   12: [pendingCallTable, usageTable],
   13: ["alter table executions add column copied text", "alter table journal add column copied text"],

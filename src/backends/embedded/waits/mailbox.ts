@@ -134,7 +134,7 @@ export class Mailbox {
       },
       refused: (head, branch, problem) => {
         pass(head, branch);
-        this.#refused.add(drive.execution, branch.stepId, head.id, problem);
+        this.#refused.logOnce(drive.execution, branch.stepId, head.id, problem);
       },
     };
   }

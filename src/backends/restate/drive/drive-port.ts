@@ -127,8 +127,8 @@ export class DrivePort implements RunPort {
   }
   async #findTakes(): Promise<FoundTakes & { readonly at: number }> {
     const { execution, walk, host } = this.#parts;
-    const taker = { execution, walk, hasTaken: (id: string) => this.run.hasTaken(id) };
-    return { ...(await findTakes(host.mailboxes.readerOf(execution), taker)), at: Date.now() };
+    const recipient = { execution, walk, hasTaken: (id: string) => this.run.hasTaken(id) };
+    return { ...(await findTakes(host.mailboxes.readerOf(execution), recipient)), at: Date.now() };
   }
   /** Subscribes to the mailboxes of waiting branches. */
   listenFor(branches: readonly ParkedBranch<Value>[]): void {

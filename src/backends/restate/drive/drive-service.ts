@@ -97,8 +97,8 @@ async function accept(
   const { run, walk, difference } = await replay(execution, rows, [], program);
   try {
     if (difference !== undefined) return changed();
-    const taker = { execution, walk, hasTaken: (id: string) => run.hasTaken(id) };
-    const { takes } = await findTakes(mailboxes.readerOf(execution), taker); // the drive looks for more
+    const recipient = { execution, walk, hasTaken: (id: string) => run.hasTaken(id) };
+    const { takes } = await findTakes(mailboxes.readerOf(execution), recipient); // the drive looks for more
     return { at: Date.now(), takes };
   } finally {
     walk.release("Only its journal was read");

@@ -37,7 +37,7 @@ export class LocalMailboxes {
         const text = await client.read<string | null>("mailbox/data", mailbox, id, handlerReadMs);
         return text === null ? undefined : { text };
       },
-      refused: ({ id }, { stepId }, problem) => this.#refused.add(execution, stepId, id, problem),
+      refused: ({ id }, { stepId }, problem) => this.#refused.logOnce(execution, stepId, id, problem),
     };
   }
 }

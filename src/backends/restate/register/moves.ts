@@ -70,7 +70,7 @@ export class Moves {
     context.set("last", next);
     context.set("index", toIndex(execution, next.to, next));
     const { status, epoch, retriedBy } = state;
-    const mailboxes = this.#moveMailboxes(context, now, next);
+    const mailboxes = this.#updateMailboxes(context, now, next);
     const own = { status, epoch, waiters, retriedBy, timer, mailboxes, look: undefined };
     context.set<RegisterStatus>("status", { ...now, ...own, ...change });
     if (isEnd(next.to)) this.continueAnswer(context, now); // after the state, which the answer is continued with
@@ -164,7 +164,7 @@ export class Moves {
     return [...new Set([...known, ...added])];
   }
   /** Returns the mailboxes that know the execution after a transition: none after an end, else the mailboxes of its waits. */
-  #moveMailboxes(context: ObjectContext, now: RegisterStatus, next: Transition): readonly string[] | undefined {
+  #updateMailboxes(context: ObjectContext, now: RegisterStatus, next: Transition): readonly string[] | undefined {
     const { mailboxes: known = [] } = now;
     if (next.to === "running") return now.mailboxes; // it may still wait for them
     if (next.to !== "suspended") return void this.forgetMailboxes(context, now);

@@ -42,7 +42,7 @@ export async function follow(until: AbortSignal): Promise<void> {
       for await (const change of readEvents("/executions/stream", { signal: until, onOpen })) {
         for (const listener of listeners) listener(change as ExecutionChange); // the route has only these events
       }
-      if (performance.now() - startAt > shortMs) continue;
+      if (performance.now() - startAt > minStreamMs) continue;
     } catch {
       if (until.aborted) return;
       failures++;
@@ -52,4 +52,4 @@ export async function follow(until: AbortSignal): Promise<void> {
   }
 }
 
-const shortMs = 1_000;
+const minStreamMs = 1_000;

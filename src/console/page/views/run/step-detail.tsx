@@ -26,10 +26,10 @@ export function StepDetail({ state, store, path, onChanged }: DetailProps) {
   useEffect(() => setWhole(false), [path]);
   const size = (toTruncatedSize(listed?.input) ?? 0) + (toTruncatedSize(listed?.output) ?? 0);
   const isCut = listed !== undefined && size > 0 && !isWhole;
-  const version = listed && `${listed.status} ${listed.startAt} ${listed.endAt} ${listed.attempts.length}`;
+  const changeKey = listed && `${listed.status} ${listed.startAt} ${listed.endAt} ${listed.attempts.length}`;
   const read = useLoaded<StepView | undefined>(
     async (signal) => (isCut ? listed : (await listSteps(state, { path }, signal)).items[0]),
-    [path, isCut, version, state.status],
+    [path, isCut, changeKey, state.status],
   );
   return (
     <section class="step-detail" aria-labelledby="step-title">
