@@ -102,13 +102,27 @@ export function toEventView(event: StoredEvent | LiveEvent, showErrors: ShowErro
 /** Returns the last event of a stream. It is created for this stream only: it is not stored and has no `seq`. */
 export function toResultEvent(state: ExecutionState, showErrors: ShowErrors, now: number): Record<string, unknown> {
   const {
-    workflowId: _,
-    input: _input,
-    context: _context,
-    forkedFrom: _from,
-    ...view
+    executionId,
+    status,
+    startAt,
+    endAt: end,
+    suspension,
+    error,
+    cancellation,
+    result,
   } = toStateView(state, showErrors);
-  return { type: "workflow-result", timestamp: new Date(now).toISOString(), ...view, result: view.result ?? null };
+  return {
+    type: "workflow-result",
+    executionId,
+    timestamp: new Date(now).toISOString(),
+    status,
+    result: result ?? null,
+    startAt,
+    endAt: end,
+    ...(suspension && { suspension }),
+    ...(error !== undefined && { error }),
+    ...(cancellation && { cancellation }),
+  };
 }
 
 export const toError = ({ message, shown }: StoredError, showErrors: ShowErrors): string =>
