@@ -120,7 +120,8 @@ export const constantsKey: unique symbol = Symbol.for("agentserve.constants");
 
 /** Returns the former limits that `server.limits` still sets. */
 export function findFormerLimits(limits: unknown): (keyof Constants)[] {
-  return typeof limits === "object" && limits !== null ? Object.keys(limits).filter(isConstant) : [];
+  if (typeof limits !== "object" || limits === null) return [];
+  return Object.entries(limits).flatMap(([name, value]) => (value !== undefined && isConstant(name) ? [name] : []));
 }
 
 const isConstant = (name: string): name is keyof Constants => Object.hasOwn(constants, name);

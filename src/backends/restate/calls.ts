@@ -81,7 +81,7 @@ export function toServiceParts(sdk: RestateSdk, names: ServiceNames, retention: 
   };
 }
 
-function createCalls({ serde }: RestateSdk, names: ServiceNames): Calls {
+export function createCalls({ serde }: RestateSdk, names: ServiceNames): Calls {
   const toCall = (caller: Caller, handler: HandlerName, parameter: unknown, { key, delayMs }: CallOptions = {}) => ({
     ...toTarget(names, handler),
     key: key ?? caller.key ?? "",

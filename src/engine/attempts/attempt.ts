@@ -160,11 +160,15 @@ export class Attempt implements CodeTools, ContextSource {
   }
 
   #end(result: AttemptResult): void {
+    this.#report(result);
+    this.#finish();
+  }
+
+  #report(result: AttemptResult): void {
     const ended = this.#ended;
     this.#ended = undefined;
     if (this.#timer) this.host.clock.clearTimeout(this.#timer);
     ended?.(this.#hasRecords ? { ...result, hasRecords: true } : result);
-    this.#finish();
   }
 
   #toFailure(error: unknown): AttemptResult {
@@ -187,8 +191,9 @@ export class Attempt implements CodeTools, ContextSource {
 
   #timeOut(): void {
     const reason = `Step ${this.plan.path} timed out after ${this.#timeoutMs} ms`;
-    this.#end(this.#toFailure(new Error(reason)));
-    this.abort(reason);
+    this.#report(this.#toFailure(new Error(reason)));
+    this.abort(reason); // before the end: agents that the step asks get this reason
+    this.#finish();
   }
 
   /** Takes the reason as text: an Error with its stack is expensive, and most steps never read their signal. */

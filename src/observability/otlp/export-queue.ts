@@ -79,14 +79,17 @@ export class ExportQueue implements SpanProcessor {
     return this.#batches.shutdown();
   }
 
-  /** Sends everything that waits, and takes no more spans. Resolves to the number of lost spans. */
+  /**
+   * Sends everything that waits, and takes no more spans. If the last batch failed, the queue waits for nothing. Resolves to
+   * the number of lost spans.
+   */
   async close(ms: number): Promise<number> {
     const { exporter, totals } = this.#parts;
     const before = totals.droppedSpans;
     this.#state = "closing";
     // A batch that fails rejects the shutdown, while others are still being sent.
     const sent = this.#batches.shutdown().catch(() => exporter.forceFlush?.());
-    await within(ms, sent, { onLate: () => {} });
+    await within(this.#failure === undefined ? ms : 0, sent, { onLate: () => {} });
     this.#state = "closed";
     if (this.#spans > 0) this.#drop(this.#spans, this.#failure ?? shuttingDown);
     return totals.droppedSpans - before;

@@ -31,7 +31,7 @@ export async function listForCode(
 ): Promise<{ items: ExecutionView[]; nextCursor: string | null }> {
   const checked = await validate(FilterShape, filter);
   if ("problem" in checked) throw badRequest(`Invalid filter: ${checked.problem}`);
-  const { since, until, status, kind, userId, ...rest } = filter;
+  const { since, until, status, kind, userId, ...rest } = checked.value as ExecutionFilter; // it has no unknown keys
   const visible = toVisible(userId);
   if (!visible) return { items: [], nextCursor: null };
   const times = { since: since?.getTime(), until: until?.getTime() };

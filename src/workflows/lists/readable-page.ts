@@ -1,5 +1,5 @@
 import type { ActionRequest } from "../../core/access/authorizer.ts";
-import { badRequest } from "../../core/error.ts";
+import { badRequest, busy } from "../../core/error.ts";
 import { isExecutionId } from "../../core/id.ts";
 import type { ListFilter, ListPage } from "../../engine/contract/engine.ts";
 import type { ExecutionState } from "../../engine/execution.ts";
@@ -36,10 +36,16 @@ const maxAsked = 1_000;
 const atOnce = 200;
 /** Max time of a page whose `authorize` is slow. */
 const maxMs = 5_000;
+/** Factor of both bounds for a page whose executions all started in the same millisecond. */
+const sameMsFactor = 10;
+
+const isOverBounds = (asked: number, begun: number, factor: number): boolean =>
+  asked >= factor * maxAsked || performance.now() - begun >= factor * maxMs;
 
 /**
  * No cursor names an execution that the caller may not read. A page ends after its last readable execution, or before the
- * millisecond in which it stopped to ask. If all that it has asked about started in one millisecond, it continues.
+ * millisecond in which it stopped to ask. If all that it has asked about started in one millisecond, it continues, up to
+ * `sameMsFactor` times its bounds.
  */
 async function listByAuthorize<F extends ListFilter>(
   request: ListRequest,
@@ -48,7 +54,7 @@ async function listByAuthorize<F extends ListFilter>(
   read: (filter: F) => Promise<ListPage>,
 ): Promise<ReadablePage> {
   const { limit } = filter;
-  const until = performance.now() + maxMs;
+  const begun = performance.now();
   const found: ExecutionState[] = [];
   let { before } = filter;
   let newest: ExecutionState | undefined;
@@ -64,11 +70,12 @@ async function listByAuthorize<F extends ListFilter>(
     asked += page.states.length;
     newest ??= page.states[0];
     const isCut = page.states.length < size; // the values of this page reach its byte limit
-    const isOver = asked >= maxAsked || performance.now() >= until;
+    const isOver = isOverBounds(asked, begun, 1);
     if (last && (isOver || isCut || states.length === limit)) return { states, next: cursorOf(last) };
     const { startAt } = oldest.execution;
     if (isOver && newest?.execution.startAt !== startAt)
       return { states, next: { startAt: startAt + 1, id: lowestId } };
+    if (isOverBounds(asked, begun, sameMsFactor)) throw busy("Too many executions started in the same millisecond", 1);
     before = cursorOf(oldest);
   }
 }

@@ -3,15 +3,18 @@ const sliceMs = 250;
 
 /**
  * A time limit for answers of another process. A stall of this process counts as one slice: an answer that has arrived
- * meanwhile, or that a new connection still needs, is read before the limit ends.
+ * meanwhile, or that a new connection still needs, is read before the limit ends. It ends after twice its time at the latest,
+ * in a process that stalls again and again.
  */
 export class TimeLimit implements Disposable {
   readonly #abort = new AbortController();
+  readonly #until: number;
   #leftMs: number;
   #timer: NodeJS.Timeout;
 
   constructor(ms: number) {
     this.#leftMs = ms;
+    this.#until = performance.now() + 2 * ms;
     this.#timer = this.#wait();
   }
 
@@ -22,11 +25,14 @@ export class TimeLimit implements Disposable {
   #wait(): NodeJS.Timeout {
     const ms = Math.min(sliceMs, this.#leftMs);
     this.#leftMs -= ms;
-    const onEnd = (): void => {
-      if (this.#leftMs > 0) this.#timer = this.#wait();
-      else this.#abort.abort(new DOMException("The time limit is over", "TimeoutError"));
-    };
-    return setTimeout(onEnd, ms).unref();
+    return setTimeout(() => this.#onSlice(), ms).unref();
+  }
+
+  #onSlice(): void {
+    // After a stall, one more slice: sockets are read after timers.
+    if (this.#leftMs > 0 && performance.now() > this.#until) this.#leftMs = Math.min(this.#leftMs, sliceMs);
+    if (this.#leftMs > 0) this.#timer = this.#wait();
+    else this.#abort.abort(new DOMException("The time limit is over", "TimeoutError"));
   }
 
   [Symbol.dispose](): void {

@@ -70,10 +70,13 @@ class Collector {
   }
 }
 
-/** Tries through an outage. Resolves to false if there is a later run, or if the run is over. */
-function publish({ client, turnId, signal }: Publication, input: PublishInput): Promise<boolean> {
-  const call = (): Promise<boolean> => client.write("answer/publish", turnId, input);
-  return persist(call, { onFailure: () => signal.throwIfAborted() }).catch(() => false);
+/** Tries through an outage. Resolves to false if there is a later run, or if the run is over: it sends no end then. */
+async function publish({ client, turnId, signal }: Publication, input: PublishInput): Promise<boolean> {
+  const call = (): Promise<boolean> => {
+    signal.throwIfAborted();
+    return client.write("answer/publish", turnId, input);
+  };
+  return await persist(call, { onFailure: () => signal.throwIfAborted() }).catch(() => false);
 }
 
 const toFailure = (error: unknown): AnswerEnd["failure"] =>

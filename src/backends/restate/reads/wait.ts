@@ -32,18 +32,24 @@ export type WaitParameter<Name extends keyof WaitCalls> = Parameters<WaitCalls[N
 
 /** The service that holds a call of a replica open until an object resolves its awakeable. */
 export function createWait({ sdk, names, calls }: ServiceParts): ServiceDefinition<string, unknown> {
-  function wait(context: Context, handler: HandlerName, key: string, input: object): Promise<unknown> {
+  // Restate's journal has the text of an input: a wait that another build began is replayed only with the same field order.
+  type ToInput = (awakeable: string) => object;
+  function wait(context: Context, handler: HandlerName, key: string, toInput: ToInput): Promise<unknown> {
     const { id: awakeable, promise } = context.awakeable<unknown>();
-    calls.tell(context, handler, { ...input, awakeable }, { key });
+    calls.tell(context, handler, toInput(awakeable), { key });
     return promise;
   }
+  const last =
+    (input: object): ToInput =>
+    (awakeable) => ({ ...input, awakeable });
   const handlers: { [Name in keyof WaitCalls]: (context: Context, input: WaitParameter<Name>) => Promise<unknown> } = {
-    settled: (context, { id, ...input }) => wait(context, "register/wait", id, input),
-    row: (context, { id, ...input }) => wait(context, "register/watch", id, input),
-    place: (context, { key, ...input }) => wait(context, "group/watch", key, input),
-    turn: (context, { key, ...input }) => wait(context, "conversation/watch", key, input),
-    orders: (context, { key, ...input }) => wait(context, "conversation/orders", key, input),
-    answer: (context, { turnId, ...input }) => wait(context, "answer/watch", turnId, input),
+    settled: (context, { id, ...input }) =>
+      wait(context, "register/wait", id, (awakeable) => ({ awakeable, ...input })),
+    row: (context, { id, ...input }) => wait(context, "register/watch", id, last(input)),
+    place: (context, { key, ...input }) => wait(context, "group/watch", key, last(input)),
+    turn: (context, { key, ...input }) => wait(context, "conversation/watch", key, last(input)),
+    orders: (context, { key, ...input }) => wait(context, "conversation/orders", key, last(input)),
+    answer: (context, { turnId, ...input }) => wait(context, "answer/watch", turnId, last(input)),
   };
   return sdk.service({
     name: names.wait,
