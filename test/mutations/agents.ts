@@ -2,6 +2,13 @@ import type { Mutation } from "./mutation.ts";
 
 export const agents: readonly Mutation[] = [
   {
+    breaks: "A tool with many results is cut off at its next one after a stop",
+    file: "src/agents/call/prepare.ts",
+    find: "return isMany(result) ? toEnd(result, operation.sdkSignal) : result;",
+    replace: "return result;",
+    suite: "test/agents/turns/many-results.test.ts",
+  },
+  {
     breaks: "A function for tools that has failed is never called again",
     file: "src/agents/prepared-agents.ts",
     find: "preparing.catch(() => this.#prepared.delete(agent));",

@@ -145,7 +145,13 @@ function recorded(operation: Operation, name: string, toolCallId: string, run: (
   const { records, signal } = operation;
   const runOnce = (): unknown =>
     runReported(operation, { name, toolCallId }, () => traced(operation, name, toolCallId, run));
-  return records ? records.runTool(name, toolCallId, runOnce, signal) : runOnce();
+  const result = records ? records.runTool(name, toolCallId, runOnce, signal) : runOnce();
+  return isMany(result) ? toEnd(result, operation.sdkSignal) : result;
+}
+
+/** Runs a tool with many results to its end. After an abort, the SDK's stream takes none: it would end the tool at its next one. */
+async function* toEnd(results: AsyncIterable<unknown>, aborted: AbortSignal): AsyncGenerator<unknown> {
+  for await (const result of results) if (!aborted.aborted) yield result;
 }
 
 /**

@@ -102,10 +102,7 @@ export class TurnRunner {
       const question: Question = { ...call.question, turnName: id, isNew: true };
       const shape = await question.toShape?.(); // an invalid schema begins nothing
       const opening = openStored(parts, question);
-      opening.then(
-        (late) => operation.signal.aborted && void late.close(),
-        () => {},
-      );
+      closeIfLate(operation, opening);
       const opened = await operation.unlessAborted(opening);
       held = opened;
       operation.signal.throwIfAborted();
@@ -203,7 +200,9 @@ export class TurnRunner {
       operation.record({ id, records, maySuspend: true });
       if (!run) {
         const parts = await operation.unlessAborted(calls.toParts(operation));
-        const opened = await operation.unlessAborted(reopen(parts, question));
+        const opening = reopen(parts, question);
+        closeIfLate(operation, opening);
+        const opened = await operation.unlessAborted(opening);
         run = { turn: new LiveTurn(id, toKey(agent, execution), opened), parts, opened };
         turns.add(run.turn);
       }
@@ -259,6 +258,14 @@ export class TurnRunner {
     await opened.close(turns.isUnfinished(turn)); // before its readers know it
     turn.log.fail(failure);
   }
+}
+
+/** Closes a turn that is opened after the abort of its call. */
+function closeIfLate({ signal }: Operation, opening: Promise<HeldStoredTurn | HeldDecisions>): void {
+  opening.then(
+    (late) => signal.aborted && void late.close(),
+    () => {},
+  );
 }
 
 /** Opens a stored turn again. Its calls are decided. */
