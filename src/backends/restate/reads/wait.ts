@@ -30,18 +30,19 @@ interface KeyInput {
 export type WaitResult<Name extends keyof WaitCalls> = ReturnType<WaitCalls[Name]>;
 export type WaitParameter<Name extends keyof WaitCalls> = Parameters<WaitCalls[Name]>[0];
 
+// Restate's journal has the text of an input: a wait that another build began is replayed only with the same field order.
+type ToInput = (awakeable: string) => object;
+const last =
+  (input: object): ToInput =>
+  (awakeable) => ({ ...input, awakeable });
+
 /** The service that holds a call of a replica open until an object resolves its awakeable. */
 export function createWait({ sdk, names, calls }: ServiceParts): ServiceDefinition<string, unknown> {
-  // Restate's journal has the text of an input: a wait that another build began is replayed only with the same field order.
-  type ToInput = (awakeable: string) => object;
   function wait(context: Context, handler: HandlerName, key: string, toInput: ToInput): Promise<unknown> {
     const { id: awakeable, promise } = context.awakeable<unknown>();
     calls.tell(context, handler, toInput(awakeable), { key });
     return promise;
   }
-  const last =
-    (input: object): ToInput =>
-    (awakeable) => ({ ...input, awakeable });
   const handlers: { [Name in keyof WaitCalls]: (context: Context, input: WaitParameter<Name>) => Promise<unknown> } = {
     settled: (context, { id, ...input }) =>
       wait(context, "register/wait", id, (awakeable) => ({ awakeable, ...input })),
